@@ -1,0 +1,59 @@
+# make demo, make test, make check; `make help` lists the rest.
+
+# The Python that .venv is made of, 3.11 or newer.
+PYTHON ?= python3
+
+BIN := .venv/bin
+READY := .venv/.ready
+CODE := $(wildcard src tests examples benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check types bench lock clean
+
+help:
+	@echo 'make demo    run examples/flights.py'
+	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
+	@echo 'make check   lint, format, types, layers'
+	@echo 'make bench   compare with peers, as ratios'
+	@echo 'make setup   only make .venv'
+	@echo 'make lock    resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)'
+	@echo 'make clean   remove .venv and every cache'
+	@echo 'PYTHON=...   the Python that .venv is made of (now: $(PYTHON))'
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml scripts/setup-venv.sh
+	@scripts/setup-venv.sh '$(PYTHON)'
+	@touch $@
+
+java:
+	@scripts/ensure-java.sh
+
+demo: java $(READY)
+	@$(BIN)/python examples/flights.py
+
+test: java $(READY)
+	@$(BIN)/python -m pytest -q
+
+check: $(READY)
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(MAKE) --no-print-directory types
+	@$(BIN)/lint-imports --no-logo
+
+types: $(READY)
+	@$(BIN)/mypy $(CODE)
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks.conversions
+
+# Versions already in requirements.lock are kept where pyproject.toml permits them.
+lock: $(READY)
+	@echo 'Resolving pyproject.toml into requirements.lock'
+	@$(BIN)/uv pip compile --quiet pyproject.toml --all-extras --group dev \
+		--python-version 3.11 --no-header --no-annotate $(if $(UPGRADE),--upgrade) \
+		--output-file requirements.lock > /dev/null
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests examples benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
