@@ -1,0 +1,428 @@
+"""Elements of a physical stream, and the columnar batches in which they travel.
+
+A stream is a sequence of elements in arrival order. Data elements say what happened to one event, a
+payload with a lifetime [vs, ve): `insert` creates it, `adjust` moves its end (`new_ve = vs` removes it).
+Control elements carry no event: punctuations (promises), and later tokens, speculative punctuations
+and external progress.
+
+In a batch every data element is one row (vs, old_ve, new_ve, payload): *the event that started at vs
+and ended at old_ve now ends at new_ve*. An insert is the row whose event did not exist (old_ve = vs),
+a removal the row whose event is gone afterwards (new_ve = vs). With that reading there is one rule
+for all of them: the row takes (vs, old_ve) out of the history if that lifetime is not empty, puts
+(vs, new_ve) in likewise, and its sync is min(old_ve, new_ve).
+
+Invariant of a batch: vs <= old_ve and vs <= new_ve, not both equal to vs.
+Not here: what elements mean together (history.py), what a promise says (punctuations.py).
+
+Paper 1a section 2.1, paper 1b section 3, paper 2 section III (growing adjusts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slackwater.errors import InvalidElement
+from slackwater.identity import identity
+from slackwater.times import Instant, Times, chronon, show
+
+__all__ = [
+    "RESERVED",
+    "Adjust",
+    "Batch",
+    "Control",
+    "Element",
+    "Event",
+    "Insert",
+    "Placed",
+    "Stream",
+    "adjust",
+    "insert",
+    "payload_frame",
+]
+
+RESERVED = ("kind", "vs", "ve", "new_ve", "pattern")
+"""Column names that a payload may not use: they are the columns of a changelog."""
+
+Payload: TypeAlias = Mapping[str, Any]
+
+
+class Event(NamedTuple):
+    """A row of a history: a payload that is alive during [vs, ve)."""
+
+    vs: int
+    ve: int
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Data:
+    """What inserts and adjusts share: equality by identity of values (NaN = NaN)."""
+
+    def _key(self) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Insert(_Data):
+    """An event begins to exist: `payload` is alive during [vs, ve)."""
+
+    vs: int
+    ve: int
+    payload: Payload = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.vs >= self.ve:
+            raise InvalidElement(
+                f"an event must end after it starts: vs={show(self.vs)}, ve={show(self.ve)}",
+                detail=f"payload: {dict(self.payload)}",
+                hint="a lifetime is [vs, ve) with vs < ve; an instant is [vs, vs + 1)",
+            )
+
+    @property
+    def sync(self) -> int:
+        """The earliest instant whose content this element changes."""
+        return self.vs
+
+    def _key(self) -> tuple[object, ...]:
+        return self.vs, self.ve, identity(self.payload)
+
+    def __repr__(self) -> str:
+        return f"insert({show(self.vs)}, {show(self.ve)}{_named(self.payload)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Adjust(_Data):
+    """The event ([vs, ve), payload) now ends at new_ve; new_ve = vs removes it."""
+
+    vs: int
+    ve: int
+    new_ve: int
+    payload: Payload = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.vs >= self.ve or self.new_ve < self.vs:
+            raise InvalidElement(
+                f"an event cannot end before it starts: vs={show(self.vs)}, ve={show(self.ve)}, "
+                f"new_ve={show(self.new_ve)}",
+                detail=f"payload: {dict(self.payload)}",
+                hint="an adjust needs vs < ve and vs <= new_ve; new_ve = vs removes the event",
+            )
+
+    @property
+    def sync(self) -> int:
+        """The earliest instant whose content this element changes."""
+        return min(self.ve, self.new_ve)
+
+    def _key(self) -> tuple[object, ...]:
+        return self.vs, self.ve, self.new_ve, identity(self.payload)
+
+    def __repr__(self) -> str:
+        times = f"{show(self.vs)}, {show(self.ve)}, {show(self.new_ve)}"
+        return f"adjust({times}{_named(self.payload)})"
+
+
+class Control:
+    """An element that carries no event. Every kind of control element is a subclass.
+
+    `movable` says that it may be delivered later within its batch without harm. That is so for a
+    promise, which a delay only weakens. It is not so for what marks an exact place in the stream.
+    """
+
+    __slots__ = ()
+    movable = False
+
+
+Element: TypeAlias = Insert | Adjust | Control
+
+
+def insert(vs: Instant, ve: Instant, /, **payload: Any) -> Insert:
+    """An event begins to exist.
+
+    >>> insert(0, 10, sensor="a", temp=31.0)
+    insert(0, 10, sensor='a', temp=31.0)
+    >>> insert(5, 5, sensor="a")
+    Traceback (most recent call last):
+        ...
+    slackwater.errors.InvalidElement: an event must end after it starts: vs=5, ve=5
+      detail: payload: {'sensor': 'a'}
+      hint: a lifetime is [vs, ve) with vs < ve; an instant is [vs, vs + 1)
+    """
+    refuse_reserved(payload)
+    return Insert(chronon(vs), chronon(ve), payload)
+
+
+def adjust(vs: Instant, ve: Instant, new_ve: Instant, /, **payload: Any) -> Adjust:
+    """The end of an existing event moves from ve to new_ve (new_ve = vs removes it).
+
+    >>> adjust(0, 10, 4, sensor="a", temp=31.0).sync
+    4
+    """
+    refuse_reserved(payload)
+    return Adjust(chronon(vs), chronon(ve), chronon(new_ve), payload)
+
+
+def refuse_reserved(names: Iterable[str]) -> None:
+    """Raise if a payload uses a name that a changelog needs for itself."""
+    taken = [name for name in names if name in RESERVED]
+    if taken:
+        raise InvalidElement(
+            f"a payload column cannot be named {taken[0]!r}",
+            detail=f"reserved for the stream itself: {', '.join(RESERVED)}",
+            hint=f"rename the column, for example to '{taken[0]}_'",
+        )
+
+
+def _named(payload: Payload) -> str:
+    return "".join(f", {name}={value!r}" for name, value in payload.items())
+
+
+class Placed(NamedTuple):
+    """A control element and how many data rows of its batch come before it."""
+
+    position: int
+    control: Control
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """A run of elements in arrival order: data as columns, control elements beside them.
+
+    >>> batch = Batch.of([insert(0, 10, k="a"), adjust(0, 10, 4, k="a")])
+    >>> batch.vs.tolist(), batch.old_ve.tolist(), batch.new_ve.tolist(), batch.sync.tolist()
+    ([0, 0], [0, 10], [10, 4], [0, 4])
+    >>> list(batch)
+    [insert(0, 10, k='a'), adjust(0, 10, 4, k='a')]
+    """
+
+    vs: Times
+    old_ve: Times
+    new_ve: Times
+    payload: pl.DataFrame
+    controls: tuple[Placed, ...] = ()
+
+    @classmethod
+    def of(cls, elements: Stream, schema: pl.Schema | None = None) -> Batch:
+        """Elements as columns. Without a schema, types are inferred from the payloads."""
+        if isinstance(elements, Batch):
+            return elements
+        vs: list[int] = []
+        old_ve: list[int] = []
+        new_ve: list[int] = []
+        payloads: list[Payload] = []
+        controls: list[Placed] = []
+        for element in elements:
+            if isinstance(element, Control):
+                controls.append(Placed(len(vs), element))
+                continue
+            vs.append(element.vs)
+            payloads.append(element.payload)
+            if isinstance(element, Insert):
+                old_ve.append(element.vs)
+                new_ve.append(element.ve)
+            else:
+                old_ve.append(element.ve)
+                new_ve.append(element.new_ve)
+        return cls(
+            np.array(vs, dtype=np.int64),
+            np.array(old_ve, dtype=np.int64),
+            np.array(new_ve, dtype=np.int64),
+            payload_frame(payloads, schema),
+            tuple(controls),
+        )
+
+    @classmethod
+    def inserts(cls, vs: Times, ve: Times, payload: pl.DataFrame) -> Batch:
+        """A batch of inserts only."""
+        return cls(vs, vs, ve, payload)
+
+    @classmethod
+    def empty(cls, schema: pl.Schema) -> Batch:
+        """No elements at all."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none, pl.DataFrame(schema=schema))
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Names and types of the payload's columns."""
+        return self.payload.schema
+
+    @property
+    def sync(self) -> Times:
+        """For each row the earliest instant whose content it changes."""
+        return np.minimum(self.old_ve, self.new_ve)
+
+    @property
+    def rows(self) -> int:
+        """How many data elements there are."""
+        return len(self.vs)
+
+    @property
+    def is_insert(self) -> npt.NDArray[np.bool_]:
+        """Which rows create their event."""
+        is_insert: npt.NDArray[np.bool_] = self.old_ve == self.vs
+        return is_insert
+
+    def __len__(self) -> int:
+        return len(self.vs) + len(self.controls)
+
+    def __iter__(self) -> Iterator[Element]:
+        """The elements one by one, in arrival order."""
+        controls = iter(self.controls)
+        placed = next(controls, None)
+        times = zip(self.vs.tolist(), self.old_ve.tolist(), self.new_ve.tolist(), strict=True)
+        payloads = self.payload.iter_rows(named=True) if self.payload.width else _nothing(self.rows)
+        for position, ((vs, old_ve, new_ve), payload) in enumerate(zip(times, payloads, strict=True)):
+            while placed is not None and placed.position == position:
+                yield placed.control
+                placed = next(controls, None)
+            is_insert = old_ve == vs
+            yield Insert(vs, new_ve, payload) if is_insert else Adjust(vs, old_ve, new_ve, payload)
+        while placed is not None:
+            yield placed.control
+            placed = next(controls, None)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Batch:
+        """The rows that satisfy the mask. Control elements keep their place among them."""
+        before = np.concatenate(([0], np.cumsum(mask)))
+        controls = tuple(Placed(int(before[p.position]), p.control) for p in self.controls)
+        payload = self.payload.filter(pl.Series(mask, dtype=pl.Boolean))
+        return Batch(self.vs[mask], self.old_ve[mask], self.new_ve[mask], payload, controls)
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """The data rows from start to stop, without control elements."""
+        payload = self.payload.slice(start, max(0, stop - start))
+        return Batch(self.vs[start:stop], self.old_ve[start:stop], self.new_ve[start:stop], payload)
+
+    def data(self) -> Batch:
+        """The same rows without control elements."""
+        return replace(self, controls=())
+
+    def followed_by(self, controls: Iterable[Control]) -> Batch:
+        """The same rows with these control elements after all of them, replacing its own."""
+        return replace(self, controls=tuple(Placed(self.rows, control) for control in controls))
+
+    def split(self, size: int) -> Iterator[Batch]:
+        """Consecutive batches of at most `size` elements, control elements counted."""
+        places = np.array([p.position for p in self.controls], dtype=np.int64)
+        # element i is a control exactly when i is one of these
+        control_index = places + np.arange(len(places))
+        for start in range(0, len(self), size):
+            stop = min(start + size, len(self))
+            first, last = np.searchsorted(control_index, (start, stop)).tolist()
+            row_start, row_stop = start - first, stop - last
+            controls = tuple(
+                Placed(p.position - row_start, p.control) for p in self.controls[first:last]
+            )
+            yield replace(self.slice(row_start, row_stop), controls=controls)
+
+    @staticmethod
+    def concat(batches: Sequence[Batch]) -> Batch:
+        """One batch with the elements of all of them, in order."""
+        first, *rest = batches
+        if not rest:
+            return first
+        controls: list[Placed] = []
+        offset = 0
+        for batch in batches:
+            controls += (Placed(offset + p.position, p.control) for p in batch.controls)
+            offset += batch.rows
+        return Batch(
+            np.concatenate([b.vs for b in batches]),
+            np.concatenate([b.old_ve for b in batches]),
+            np.concatenate([b.new_ve for b in batches]),
+            pl.concat([b.payload for b in batches]),
+            tuple(controls),
+        )
+
+
+def payload_frame(payloads: Sequence[Payload], schema: pl.Schema | None) -> pl.DataFrame:
+    """Payloads as columns of the given types, or of inferred ones; what does not fit is refused."""
+    if schema is None:
+        return _inferred(payloads)
+    for payload in payloads:
+        if payload.keys() != schema.keys():
+            _refuse_columns(payload, schema)
+    try:
+        columns = {
+            name: pl.Series(name, [payload[name] for payload in payloads], dtype, strict=True)
+            for name, dtype in schema.items()
+        }
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
+        _refuse_value(payloads, schema, problem)
+    for name, series in columns.items():
+        if series.dtype.is_decimal() or series.dtype.is_nested():
+            _refuse_rounding(series, [payload[name] for payload in payloads])
+    return pl.DataFrame(columns or None, height=len(payloads))
+
+
+def _refuse_rounding(series: pl.Series, values: Sequence[Any]) -> None:
+    """Polars rounds decimals to their scale and drops unknown struct fields: neither is ours to do."""
+    for kept, given in zip(series.to_list(), values, strict=True):
+        if identity(kept) != identity(given):
+            raise InvalidElement(
+                f"column {series.name!r} cannot hold {given!r} exactly",
+                detail=f"as {series.dtype} it would become {kept!r}",
+                hint="round the value yourself, or declare the stream with another type",
+            )
+
+
+def _inferred(payloads: Sequence[Payload]) -> pl.DataFrame:
+    names = list(payloads[0]) if payloads else []
+    for payload in payloads:
+        refuse_reserved(payload)
+        if payload.keys() != set(names):
+            _refuse_columns(payload, dict.fromkeys(names))
+    columns = {name: [payload[name] for payload in payloads] for name in names}
+    try:
+        return pl.DataFrame(columns or None, height=len(payloads), strict=True)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
+        raise InvalidElement(
+            "the payloads of one stream must have one type per column",
+            detail=str(problem).splitlines()[0],
+            hint="declare the types with sw.stream({...}), or make the values alike",
+        ) from problem
+
+
+def _refuse_columns(payload: Payload, schema: Mapping[str, Any]) -> None:
+    unknown = [name for name in payload if name not in schema]
+    missing = [name for name in schema if name not in payload]
+    fact = f"unknown column {unknown[0]!r}" if unknown else f"column {missing[0]!r} is missing"
+    raise InvalidElement(
+        fact,
+        detail=f"payload: {dict(payload)}; the stream has: {', '.join(schema) or 'no columns'}",
+        hint="every element of a stream has exactly its columns; use None for an absent value",
+    )
+
+
+def _refuse_value(payloads: Sequence[Payload], schema: pl.Schema, problem: Exception) -> None:
+    for payload in payloads:
+        for name, dtype in schema.items():
+            try:
+                pl.Series(name, [payload[name]], dtype, strict=True)
+            except (TypeError, OverflowError, pl.exceptions.PolarsError):
+                raise InvalidElement(
+                    f"column {name!r} cannot hold {payload[name]!r}",
+                    detail=f"it is of type {dtype}; payload: {dict(payload)}",
+                    hint="convert the value, or declare the stream with another type",
+                ) from problem
+    raise problem
+
+
+def _nothing(rows: int) -> Iterator[Payload]:
+    return ({} for _ in range(rows))
+
+
+Stream: TypeAlias = Batch | Iterable[Element]
+"""A physical stream, or a part of one: columns, or elements one by one."""

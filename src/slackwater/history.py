@@ -1,0 +1,269 @@
+"""Histories: what a physical stream says.
+
+A history (canonical history table, temporal database) is the multiset of (vs, ve, payload) to which a
+stream reconstitutes. Every data element is a difference of at most one event taken out and one put in,
+so a history is a sum of differences: reconstitution is one grouped sum over columns, in any order. What
+order adds is validity, which validity.py judges: no event may be taken out before it was put in.
+
+Equality of histories is equality of multisets; *snapshot* equality compares the bag of payloads alive
+at every instant, by way of the unique coalesced form.
+
+Paper 1a section 2 (Tables 1 and 2), paper 2 section III (TDB, frozen), erratum 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from slackwater.events import Batch, Event, Stream, payload_frame
+from slackwater.identity import row_ids
+from slackwater.times import INF, Times
+from slackwater.validity import Validator
+
+if TYPE_CHECKING:
+    # only who asks for a pandas frame needs pandas
+    import pandas as pd
+
+__all__ = ["History", "datetime_columns", "with_times"]
+
+_COUNT = "\0count"
+
+
+class History:
+    """A multiset of events, kept as columns: the payload's, then vs and ve.
+
+    >>> from slackwater.events import insert, adjust
+    >>> history = History.of([insert(1, None, p="P1"), adjust(1, None, 10, p="P1"),
+    ...                       adjust(1, 10, 5, p="P1"), insert(4, 9, p="P2")])
+    >>> history.rows()
+    [('P1', 1, 5), ('P2', 4, 9)]
+    >>> history.snapshot(6).rows()
+    [('P2',)]
+    """
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        """A history of the rows of a frame that ends with the columns vs and ve."""
+        assert frame.columns[-2:] == ["vs", "ve"], frame.columns
+        self.frame = frame
+
+    @classmethod
+    def of(cls, stream: Stream, schema: pl.Schema | None = None) -> History:
+        """Reconstitute a stream: the history that all of its elements together describe.
+
+        An adjust of an event that is not there is refused (`InvalidStream`). Promises are not
+        judged here: that is `validate`'s.
+        """
+        return cls(_reconstitute(Batch.of(stream, schema)))
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event], schema: pl.Schema) -> History:
+        """A history of these events, with payloads of the given types."""
+        events = list(events)
+        payload = payload_frame([event.payload for event in events], schema)
+        vs = np.array([event.vs for event in events], dtype=np.int64)
+        ve = np.array([event.ve for event in events], dtype=np.int64)
+        assert bool(np.all(vs < ve)), "an event of a history has vs < ve"
+        return cls(with_times(payload, vs, ve))
+
+    @classmethod
+    def empty(cls, schema: pl.Schema) -> History:
+        """No events."""
+        return cls.from_events((), schema)
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Names and types of the payload's columns."""
+        return self.payload.schema
+
+    @property
+    def payload(self) -> pl.DataFrame:
+        """The payload's columns."""
+        return self.frame.drop("vs", "ve")
+
+    @property
+    def vs(self) -> Times:
+        """The starts."""
+        return self.frame["vs"].to_numpy()
+
+    @property
+    def ve(self) -> Times:
+        """The ends."""
+        return self.frame["ve"].to_numpy()
+
+    def events(self) -> list[Event]:
+        """The events one by one."""
+        payloads = self.payload.rows(named=True) if self.payload.width else [{}] * len(self)
+        times = zip(self.vs.tolist(), self.ve.tolist(), strict=True)
+        return [Event(vs, ve, p) for (vs, ve), p in zip(times, payloads, strict=True)]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows (payload..., vs, ve) in order of vs, ve, payload."""
+        return self.sorted().frame.rows()
+
+    def sorted(self) -> History:
+        """The same history in order of vs, ve, payload."""
+        return History(self.frame.sort("vs", "ve", *self.schema, nulls_last=False))
+
+    def to_batch(self) -> Batch:
+        """A physical stream of this history: one insert per event."""
+        return Batch.inserts(self.vs, self.ve, self.payload)
+
+    def to_polars(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """Payload columns plus vs and ve, sorted; as UTC datetimes (INF: null) if asked for."""
+        frame = self.sorted().frame
+        return datetime_columns(frame) if datetimes else frame
+
+    def to_arrow(self, *, datetimes: bool = False) -> pa.Table:
+        """As `to_polars`, as an Arrow table."""
+        return self.to_polars(datetimes=datetimes).to_arrow()
+
+    def to_pandas(self, *, datetimes: bool = False) -> pd.DataFrame:
+        """As `to_polars`, as a pandas frame."""
+        return self.to_polars(datetimes=datetimes).to_pandas()
+
+    def snapshot(self, time: int) -> pl.DataFrame:
+        """The bag of payloads that are alive at an instant."""
+        alive = self.frame.filter((pl.col("vs") <= time) & (time < pl.col("ve")))
+        return alive.drop("vs", "ve")
+
+    def frozen(self, time: int) -> pl.DataFrame:
+        """The rows with what cti(time) says of them: fully frozen, half frozen or unfrozen.
+
+        >>> from slackwater.events import insert
+        >>> h = History.of([insert(2, 16, p="A"), insert(3, 10, p="B"), insert(15, 20, p="D")])
+        >>> h.frozen(14)["frozen"].to_list()
+        ['half', 'fully', 'un']
+        """
+        fully, half = pl.col("ve") < time, pl.col("vs") < time
+        # cti(INF) leaves nothing open, not even an event without end
+        status = pl.when(fully | (time == INF)).then(pl.lit("fully"))
+        return self.sorted().frame.with_columns(
+            frozen=status.when(half).then(pl.lit("half")).otherwise(pl.lit("un"))
+        )
+
+    def settled(self, time: int, *, never_lengthens: bool = False) -> History:
+        """The events that no permitted element can change any more after cti(time)."""
+        if time == INF:
+            return self
+        end = pl.col("ve") <= time if never_lengthens else pl.col("ve") < time
+        return History(self.frame.filter(end))
+
+    def coalesce(self) -> History:
+        """The unique history with the same snapshots in which lifetimes are as long as can be.
+
+        Copy k of a payload lives where its multiplicity is at least k.
+
+        >>> from slackwater.events import insert
+        >>> History.of([insert(0, 5, p=1), insert(5, 9, p=1), insert(3, 4, p=1)]).coalesce().rows()
+        [(1, 0, 9), (1, 3, 4)]
+        """
+        return History(_coalesce(self.frame))
+
+    def snapshot_equal(self, other: History) -> bool:
+        """Whether at every instant the same bag of payloads is alive."""
+        return self.coalesce() == other.coalesce()
+
+    def minus(self, other: History) -> History:
+        """The events of this history that the other lacks, as multisets."""
+        plus, less = (h.frame.with_columns(pl.lit(n).alias(_COUNT)) for h, n in ((self, 1), (other, -1)))
+        both = pl.concat([plus, less]).group_by(self.frame.columns).agg(pl.col(_COUNT).sum())
+        kept = both.filter(pl.col(_COUNT) > 0)
+        return History(_repeat(kept))
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, History):
+            return NotImplemented
+        if self.schema != other.schema or len(self) != len(other):
+            return False
+        return len(self.minus(other)) == 0
+
+    __hash__ = None  # type: ignore[assignment]  # a history is a value, but a large one
+
+    def __repr__(self) -> str:
+        return f"History of {len(self)} events\n{self.to_polars()}"
+
+
+def with_times(payload: pl.DataFrame, vs: Times, ve: Times) -> pl.DataFrame:
+    """A history's frame: the payload's columns, then vs and ve."""
+    return payload.with_columns(pl.Series("vs", vs), pl.Series("ve", ve))
+
+
+def datetime_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """The time columns of a history or changelog as UTC datetimes, INF as null."""
+    times = [name for name in ("vs", "ve", "new_ve") if name in frame.columns]
+    utc = pl.Datetime("us", "UTC")
+    return frame.with_columns(
+        pl.when(pl.col(t) != INF).then(pl.col(t)).cast(utc).alias(t) for t in times
+    )
+
+
+def _reconstitute(batch: Batch) -> pl.DataFrame:
+    """Sum the differences. Only events that an adjust may speak of need to be grouped."""
+    is_adjust = ~batch.is_insert
+    inserted = with_times(batch.payload, batch.vs, batch.new_ve)
+    if not is_adjust.any():
+        return inserted
+    touched = np.isin(batch.vs, batch.vs[is_adjust])
+    some, place = batch.data().where(touched), np.flatnonzero(touched)
+    taken_out, put_in = some.old_ve > some.vs, some.new_ve > some.vs
+    differences = pl.concat(
+        [
+            with_times(some.payload, some.vs, some.old_ve).filter(pl.Series(taken_out)),
+            with_times(some.payload, some.vs, some.new_ve).filter(pl.Series(put_in)),
+        ]
+    )
+    count = np.repeat([-1, 1], [taken_out.sum(), put_in.sum()])
+    # within one element, the event is taken out before it is put in again
+    order = np.concatenate([2 * place[taken_out], 2 * place[put_in] + 1])
+    ids = row_ids(differences)
+    by_id = np.lexsort((order, ids))
+    ids, running = ids[by_id], np.cumsum(count[by_id])
+    last = np.flatnonzero(np.append(ids[1:] != ids[:-1], True))
+    before = np.concatenate([[0], running[last[:-1]]])
+    left = running - np.repeat(before, np.diff(last, prepend=-1))
+    if (left < 0).any():
+        _refuse_first_unknown(batch)
+    remaining = np.repeat(ids[last], left[last])
+    return pl.concat([inserted.filter(pl.Series(~touched)), differences[remaining]])
+
+
+def _repeat(counted: pl.DataFrame) -> pl.DataFrame:
+    """Each row as often as its count says."""
+    times = counted[_COUNT].to_numpy()
+    index = np.repeat(np.arange(counted.height), times)
+    return counted.drop(_COUNT)[index]
+
+
+def _refuse_first_unknown(batch: Batch) -> None:
+    Validator(promises=False).admit(batch)
+    raise AssertionError("the differences are invalid, but every element is valid")
+
+
+def _coalesce(frame: pl.DataFrame) -> pl.DataFrame:
+    """Copy k starts where the multiplicity rises to k, and ends where it next falls below k."""
+    payload = frame.columns[:-2]
+    starts = frame.select(*payload, at=pl.col("vs"), step=pl.lit(1))
+    ends = frame.select(*payload, at=pl.col("ve"), step=pl.lit(-1))
+    steps = pl.concat([starts, ends]).group_by(*payload, "at").agg(pl.col("step").sum())
+    steps = steps.filter(pl.col("step") != 0).sort("at")
+    level = pl.col("step").cum_sum()
+    after = level.over(payload) if payload else level
+    steps = steps.with_columns(after=after).with_columns(before=pl.col("after") - pl.col("step"))
+    # one row per copy whose life begins or ends here
+    low, high = pl.min_horizontal("before", "after"), pl.max_horizontal("before", "after")
+    copies = steps.with_columns(copy=pl.int_ranges(low, high)).explode("copy")
+    rises = pl.col("step") > 0
+    pairs = copies.group_by(*payload, "copy", maintain_order=True).agg(
+        vs=pl.col("at").filter(rises), ve=pl.col("at").filter(~rises)
+    )
+    return pairs.explode("vs", "ve").drop("copy").select(*payload, "vs", "ve")

@@ -1,0 +1,64 @@
+"""When two values, and two rows, are the same one.
+
+Identity is what an adjust finds its event by, and what histories are compared by: null = null,
+NaN = NaN, -0.0 = 0.0, nested values element by element. Polars' grouping has the same rule, which is
+what lets whole columns be compared there; this module is its row-at-a-time half, for dictionaries.
+It is not the equality of joins, where a null matches nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+__all__ = ["identity", "row_ids", "row_keys"]
+
+_NAN, _INDEX = "\0NaN", "\0index"
+
+
+def identity(value: object) -> Hashable:
+    """A hashable stand-in that is equal exactly when the values are the same.
+
+    >>> identity(float("nan")) == identity(float("nan")), identity(-0.0) == identity(0.0)
+    (True, True)
+    >>> identity([1, None]) == identity([1, None]), identity(None) == identity(float("nan"))
+    (True, False)
+    """
+    if isinstance(value, float):
+        return _NAN if math.isnan(value) else value + 0.0
+    if isinstance(value, Mapping):
+        return tuple((name, identity(value[name])) for name in sorted(value))
+    if isinstance(value, list | tuple):
+        return tuple(identity(part) for part in value)
+    assert isinstance(value, Hashable), f"no identity for {type(value).__name__}"
+    return value
+
+
+def row_ids(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """For each row of the frame the index of the first row that is the same one.
+
+    >>> row_ids(pl.DataFrame({"x": [1.0, float("nan"), None, float("nan")]})).tolist()
+    [0, 1, 2, 1]
+    """
+    if not frame.width:
+        return np.zeros(frame.height, dtype=np.int64)
+    index = pl.int_range(pl.len(), dtype=pl.Int64).alias(_INDEX)
+    first = pl.col(_INDEX).min().over(frame.columns)
+    return frame.with_columns(index).select(first).to_series().to_numpy()
+
+
+def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """One hashable key per row of the frame, equal exactly when the rows are the same."""
+    plain = [dtype for dtype in frame.schema.dtypes() if not _needs_care(dtype)]
+    if len(plain) == frame.width:
+        return frame.rows() if frame.width else [()] * frame.height
+    return [tuple(identity(value) for value in row) for row in frame.rows()]
+
+
+def _needs_care(dtype: pl.DataType) -> bool:
+    return dtype.is_float() or dtype.is_nested()

@@ -1,0 +1,69 @@
+"""The ledger: what could not be used, row by row, with the reason.
+
+Nothing is dropped silently. Whoever sets something aside (a source that meets a bad row, an edge that
+meets a broken promise, later Finalize when its memory runs out) writes it here, and the user reads it
+as a table. The ledger keeps the thing itself, so that it can be repaired and sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+__all__ = ["Entry", "Ledger"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that was set aside: what, why (rule and detail), and who did it."""
+
+    element: object
+    reason: str
+    place: str
+    detail: str = ""
+
+
+class Ledger:
+    """An append-only list of entries.
+
+    >>> ledger = Ledger()
+    >>> ledger.write({"id": 7, "ts": None}, reason="no start", place="flights")
+    >>> len(ledger), ledger.counts()
+    (1, {'no start': 1})
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def write(self, element: object, *, reason: str, place: str, detail: str = "") -> None:
+        """Set one thing aside."""
+        self._entries.append(Entry(element, reason, place, detail))
+
+    def counts(self) -> dict[str, int]:
+        """How many entries there are for each reason."""
+        counts: dict[str, int] = {}
+        for entry in self._entries:
+            counts[entry.reason] = counts.get(entry.reason, 0) + 1
+        return counts
+
+    def to_polars(self) -> pl.DataFrame:
+        """The entries as a table of text, for reading."""
+        schema = {
+            "place": pl.String,
+            "reason": pl.String,
+            "element": pl.String,
+            "detail": pl.String,
+        }
+        rows = [(e.place, e.reason, repr(e.element), e.detail) for e in self._entries]
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.counts()})"

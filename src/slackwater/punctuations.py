@@ -1,0 +1,102 @@
+"""Punctuations: promises about what a stream will not say any more.
+
+A punctuation is a pattern over sync time and payload columns, and promises that no later element
+matches it. So far one pattern is known: the half-line "sync < t", every column a wildcard. That is the
+CTI (current time increment; a stable point, a definite punctuation): the history before t no longer
+changes. `Promises` accumulates what a stream has promised and judges batches against it.
+
+Room left on purpose: a pattern per column joins `before` in `Punctuation`, and `Promises` becomes an
+index of them; who asks `matches`, `implies` and `broken_by` does not change.
+
+Paper 4 section 3 (punctuations as patterns), paper 1b section 3 (CTI), erratum 26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.events import Batch, Control
+from slackwater.times import BEGIN, INF, Instant, chronon, show
+
+__all__ = ["Promises", "Punctuation", "cti"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Punctuation(Control):
+    """No later element matches: here, has sync < `before`.
+
+    >>> cti(20).implies(cti(10)), cti(10).implies(cti(20))
+    (True, False)
+    """
+
+    before: int
+
+    movable = True
+
+    @property
+    def sync(self) -> int:
+        """Its place in sync order: that of the first element it still permits."""
+        return self.before
+
+    def matches(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Which rows of the batch the promise speaks of."""
+        return batch.sync < self.before
+
+    def implies(self, other: Punctuation) -> bool:
+        """Whether keeping this promise keeps the other one too."""
+        return self.before >= other.before
+
+    def __repr__(self) -> str:
+        return f"cti({show(self.before)})"
+
+
+def cti(time: Instant) -> Punctuation:
+    """The promise that the history before `time` no longer changes.
+
+    >>> cti(20)
+    cti(20)
+    >>> cti(None)
+    cti(INF)
+    """
+    return Punctuation(chronon(time))
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """Everything a stream has promised so far.
+
+    >>> Promises().with_(cti(5)).with_(cti(3)).cti
+    5
+    """
+
+    cti: int = BEGIN
+
+    def with_(self, punctuation: Punctuation) -> Promises:
+        """These promises and one more."""
+        return Promises(max(self.cti, punctuation.before))
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can come."""
+        return self.cti == INF
+
+    def broken_by(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Which rows break a promise: one of these, or one made earlier in their own batch."""
+        at_row = np.full(batch.rows, self.cti, dtype=np.int64)
+        for placed in batch.controls:
+            if isinstance(placed.control, Punctuation) and placed.control.before > self.cti:
+                later = at_row[placed.position :]
+                np.maximum(later, placed.control.before, out=later)
+        return batch.sync < at_row
+
+    def strengthened_by(self, controls: Iterable[Control]) -> tuple[Promises, list[Punctuation]]:
+        """These promises and those, and the fewest punctuations that tell the difference."""
+        after = self
+        for control in controls:
+            if isinstance(control, Punctuation):
+                after = after.with_(control)
+        return after, ([Punctuation(after.cti)] if after.cti > self.cti else [])
