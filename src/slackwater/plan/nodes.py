@@ -1,0 +1,603 @@
+"""Every node of a plan. Reads as a grammar: what a node is made of, and what it refuses.
+
+A node is immutable and checked when it is built; its schema is known from then on. Nodes are compared
+by identity: a node that two others consume is one node, and runs once. What a node means is in
+oracle.py under its name, how it runs in operators/ under its name, how it is written in query.py.
+
+`Argument` stands for the stream that a subplan (`GroupApply`) or a loop body (`Fixpoint`) is applied to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal, TypeAlias
+
+import polars as pl
+
+from slackwater.consistency import Clock, Dial, OutputLatency
+from slackwater.errors import PlanError
+from slackwater.plan.aggregations import Aggregation, RankSpec
+from slackwater.plan.expressions import type_of
+from slackwater.plan.lifetimes import Lifetime
+from slackwater.plan.schemas import require_columns, require_free, schema_of
+from slackwater.times import show_length
+from slackwater.validity import StreamProperties
+
+__all__ = [
+    "Aggregate",
+    "Align",
+    "AlterLifetime",
+    "Argument",
+    "Chop",
+    "Cleanse",
+    "ClipBy",
+    "Consistency",
+    "Deletes",
+    "Difference",
+    "Distinct",
+    "Finalize",
+    "Fixpoint",
+    "GroupApply",
+    "Intersect",
+    "Join",
+    "Latency",
+    "Merge",
+    "Node",
+    "PointAtEnd",
+    "Punctuate",
+    "Rank",
+    "Select",
+    "Session",
+    "Sort",
+    "Source",
+    "Union",
+    "Where",
+    "walk",
+]
+
+How: TypeAlias = Literal["inner", "left", "full", "anti"]
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One step of a plan. `ports` names the fields that hold the nodes it reads."""
+
+    ports: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        require_free(self.schema)
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """Names and types of the output's payload columns."""
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes it reads, in order of its ports."""
+        found: list[Node] = []
+        for port in self.ports:
+            value = getattr(self, port)
+            found += value if isinstance(value, tuple) else [value]
+        return tuple(found)
+
+    @property
+    def name(self) -> str:
+        """How people call this kind of node."""
+        return type(self).__name__
+
+    def describe(self) -> str:
+        """Its settings, on one line, without its inputs."""
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Node):
+    """A stream that comes from outside."""
+
+    stream_name: str
+    columns: Mapping[str, object]
+    properties: StreamProperties
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        if not self.columns:
+            raise PlanError("a stream needs at least one column")
+        return schema_of(self.columns)
+
+    def describe(self) -> str:
+        return self.stream_name
+
+
+@dataclass(frozen=True, eq=False)
+class Argument(Node):
+    """The stream that a subplan or a loop body is applied to."""
+
+    argument_schema: pl.Schema
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return self.argument_schema
+
+
+@dataclass(frozen=True, eq=False)
+class _SameSchema(Node):
+    """A node whose rows look like those it reads."""
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Where(_SameSchema):
+    """The rows that satisfy a predicate."""
+
+    predicate: pl.Expr
+
+    def __post_init__(self) -> None:
+        dtype = type_of(self.predicate, self.schema, "where")
+        if dtype != pl.Boolean:
+            raise PlanError("where: a predicate must be true or false", detail=f"it is {dtype}")
+
+    def describe(self) -> str:
+        return str(self.predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Node):
+    """Payloads mapped, lifetimes kept."""
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    columns: Mapping[str, pl.Expr]
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        if not self.columns:
+            raise PlanError("select: at least one column is needed")
+        types = {n: type_of(e, self.input.schema, f"select {n}") for n, e in self.columns.items()}
+        return schema_of(types)
+
+    def describe(self) -> str:
+        return ", ".join(
+            name if str(e) == f'col("{name}")' else f"{name} = {e}" for name, e in self.columns.items()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AlterLifetime(_SameSchema):
+    """Every row with a new lifetime, computed from its old one."""
+
+    lifetime: Lifetime
+
+    def describe(self) -> str:
+        return str(self.lifetime)
+
+
+@dataclass(frozen=True, eq=False)
+class Deletes(_SameSchema):
+    """Every row from its end on: [ve, INF)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointAtEnd(_SameSchema):
+    """Every row at the instant of its end: [ve, ve + 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chop(_SameSchema):
+    """Every row cut at the multiples of a period."""
+
+    period: int
+
+    def __post_init__(self) -> None:
+        if self.period <= 0:
+            raise PlanError("chop: the period must be longer than zero", detail=f"it is {self.period}")
+
+    def describe(self) -> str:
+        return f"every {show_length(self.period)}"
+
+
+@dataclass(frozen=True, eq=False)
+class ClipBy(Node):
+    """Every row ends at the first start in `other`, with equal `on`, strictly after its own start."""
+
+    ports: ClassVar[tuple[str, ...]] = ("input", "other")
+
+    input: Node
+    other: Node
+    on: tuple[str, ...]
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return self.input.schema
+
+    def __post_init__(self) -> None:
+        _same_key_types(self.input.schema, self.other.schema, {k: k for k in self.on}, "clip")
+
+    def describe(self) -> str:
+        return f"on {', '.join(self.on)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Session(_SameSchema):
+    """[vs, last vs of its session + gap): rows closer than gap, per key, are one session."""
+
+    gap: int
+    keys: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require_columns(self.schema, self.keys, "session")
+
+    def describe(self) -> str:
+        return f"gap {show_length(self.gap)}" + (f" by {', '.join(self.keys)}" if self.keys else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Node):
+    """All rows of several streams with equal columns."""
+
+    ports: ClassVar[tuple[str, ...]] = ("streams",)
+
+    streams: tuple[Node, ...]
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return _one_schema(self.streams, "union")
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Node):
+    """Pairs of rows that match, alive while both are; the rest as `how` says.
+
+    `on` maps left columns to the right columns they must equal. `where` is a further condition over the
+    joined columns. Right columns that bear a left column's name get `suffix`; right key columns are
+    left out, being equal.
+    """
+
+    ports: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    left: Node
+    right: Node
+    on: Mapping[str, str]
+    where: pl.Expr | None
+    how: How
+    suffix: str
+
+    @cached_property
+    def right_names(self) -> dict[str, str]:
+        """Right columns that appear in the pairs, and how they are called there."""
+        keys = set(self.on.values())
+        left = self.left.schema
+        return {
+            name: f"{name}{self.suffix}" if name in left else name
+            for name in self.right.schema
+            if name not in keys
+        }
+
+    @cached_property
+    def pair_schema(self) -> pl.Schema:
+        """The columns of a pair of matching rows."""
+        columns = dict(self.left.schema)
+        for name, called in self.right_names.items():
+            if called in columns:
+                raise PlanError(
+                    f"join: two columns would be called {called!r}",
+                    hint="choose another suffix=, or rename with select",
+                )
+            columns[called] = self.right.schema[name]
+        return pl.Schema(columns)
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return self.left.schema if self.how == "anti" else self.pair_schema
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how not in ("inner", "left", "full", "anti"):
+            raise PlanError(f"join: how={self.how!r} is not known", hint="inner, left, full or anti")
+        _same_key_types(self.left.schema, self.right.schema, self.on, "join")
+        if self.where is not None:
+            dtype = type_of(self.where, self.pair_schema, "join where")
+            if dtype != pl.Boolean:
+                raise PlanError("join: where must be true or false", detail=f"it is {dtype}")
+
+    def describe(self) -> str:
+        keys = [left if left == right else f"{left} = {right}" for left, right in self.on.items()]
+        condition = "" if self.where is None else f" where {self.where}"
+        return f"{self.how} on {', '.join(keys) or 'nothing (cross)'}{condition}"
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(_SameSchema):
+    """At every instant the set of payloads, with maximal lifetimes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison(Node):
+    """Two streams with equal columns, as sets, or with `bag` as bags."""
+
+    ports: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    left: Node
+    right: Node
+    bag: bool
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return _one_schema((self.left, self.right), self.name.lower())
+
+    def describe(self) -> str:
+        return "all" if self.bag else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Intersect(_Comparison):
+    """At every instant the payloads that both streams have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Difference(_Comparison):
+    """At every instant the payloads of the left stream that the right one lacks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(Node):
+    """For each group, one row per snapshot in which an event is alive."""
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    keys: tuple[str, ...]
+    aggregations: Mapping[str, Aggregation]
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        require_columns(self.input.schema, self.keys, "group_by")
+        if not self.aggregations:
+            raise PlanError("aggregate: at least one aggregation is needed", hint="n=sw.count()")
+        columns = {key: self.input.schema[key] for key in self.keys}
+        for name, aggregation in self.aggregations.items():
+            if name in columns:
+                raise PlanError(f"aggregate: {name!r} is a key already", hint="choose another name")
+            if not isinstance(aggregation, Aggregation):
+                raise PlanError(
+                    f"aggregate: {name!r} is not an aggregation",
+                    detail=f"it is {aggregation!r}",
+                    hint="for example n=sw.count(), mean=sw.avg('temp'); rank stands alone",
+                )
+            columns[name] = aggregation.result_type(self.input.schema, f"aggregate {name}")
+        return schema_of(columns)
+
+    def describe(self) -> str:
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return ", ".join(f"{name} = {a}" for name, a in self.aggregations.items()) + by
+
+
+@dataclass(frozen=True, eq=False)
+class Rank(Node):
+    """For each group and snapshot, one row per live event: its columns and its place."""
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    keys: tuple[str, ...]
+    column: str
+    rank: RankSpec
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        require_columns(self.input.schema, self.keys, "group_by")
+        dtype = type_of(self.rank.by, self.input.schema, "rank")
+        if dtype.is_nested():
+            raise PlanError("rank: values must have an order", detail=f"they are {dtype}")
+        if self.column in self.input.schema:
+            raise PlanError(f"rank: {self.column!r} is a column already", hint="choose another name")
+        return schema_of({**self.input.schema, self.column: pl.Int64()})
+
+    def describe(self) -> str:
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"{self.column} = {self.rank}{by}"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupApply(Node):
+    """The subplan `body`, for each group by itself. The group's keys are columns of the result.
+
+    A column of the body's that bears a key's name gives way to the key.
+    """
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    keys: tuple[str, ...]
+    argument: Argument
+    body: Node
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        require_columns(self.input.schema, self.keys, "group_by")
+        keys = {key: self.input.schema[key] for key in self.keys}
+        rest = {name: dtype for name, dtype in self.body.schema.items() if name not in keys}
+        return schema_of({**keys, **rest})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _only_reads(self.body, self.argument, "group_apply")
+
+    def describe(self) -> str:
+        return f"by {', '.join(self.keys)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Sort(_SameSchema):
+    """The rows, released in order of a column as punctuations allow."""
+
+    by: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require_columns(self.schema, self.by, "sort")
+
+    def describe(self) -> str:
+        return f"by {', '.join(self.by)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Align(_SameSchema):
+    """The same history, held back for up to `blocking`, or until a cti releases it in sync order."""
+
+    blocking: int
+    clock: Clock = Clock.APPLICATION
+    perfect: bool = False
+
+    def describe(self) -> str:
+        return str(Dial(blocking=self.blocking, clock=self.clock, perfect=self.perfect))
+
+
+@dataclass(frozen=True, eq=False)
+class Cleanse(_SameSchema):
+    """The same history as a perfect stream: ordered, and nothing is ever taken back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finalize(_SameSchema):
+    """The same history, minus what a memory of `memory` gives up (into the ledger)."""
+
+    memory: int
+    clock: Clock = Clock.APPLICATION
+
+    def describe(self) -> str:
+        return str(Dial(memory=self.memory, clock=self.clock))
+
+
+@dataclass(frozen=True, eq=False)
+class Punctuate(_SameSchema):
+    """The same history with promises embedded: no row is later than `lateness` behind the largest vs."""
+
+    lateness: int
+
+    def __post_init__(self) -> None:
+        if self.lateness < 0:
+            raise PlanError("punctuate: lateness cannot be negative", detail=f"it is {self.lateness}")
+
+    def describe(self) -> str:
+        return f"lateness {show_length(self.lateness)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Consistency(_SameSchema):
+    """The same history, computed at a point of the consistency spectrum."""
+
+    dial: Dial
+
+    def describe(self) -> str:
+        return str(self.dial)
+
+
+@dataclass(frozen=True, eq=False)
+class Latency(_SameSchema):
+    """The same history; snapshot operators below show as much of the open future as it says."""
+
+    latency: OutputLatency
+
+    def describe(self) -> str:
+        return self.latency.value
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Node):
+    """The common history of several physical streams of one logical stream."""
+
+    ports: ClassVar[tuple[str, ...]] = ("streams",)
+
+    streams: tuple[Node, ...]
+    algorithm: Literal["auto", "R0", "R1", "R2", "R3", "R4"]
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return _one_schema(self.streams, "merge")
+
+    def describe(self) -> str:
+        return self.algorithm
+
+
+@dataclass(frozen=True, eq=False)
+class Fixpoint(Node):
+    """The least history R with R = body(R): the bag of derivations."""
+
+    ports: ClassVar[tuple[str, ...]] = ("body",)
+
+    argument: Argument
+    body: Node
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return self.argument.schema
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.body.schema != self.argument.schema:
+            raise PlanError(
+                "fixpoint: the body must give the columns that it reads",
+                detail=f"it reads {dict(self.argument.schema)} and gives {dict(self.body.schema)}",
+                hint="end the body with a select that restores the columns",
+            )
+
+
+def walk(*roots: Node) -> Iterator[Node]:
+    """All nodes below the roots, each once, inputs before those that read them."""
+    seen: set[int] = set()
+    # iterative, since plans may be deeper than Python's stack
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, inputs_done = stack.pop()
+        if inputs_done:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += ((child, False) for child in reversed(node.inputs))
+
+
+def _one_schema(streams: tuple[Node, ...], who: str) -> pl.Schema:
+    if not streams:
+        raise PlanError(f"{who}: at least one stream is needed")
+    first, *rest = (node.schema for node in streams)
+    for other in rest:
+        if other != first:
+            raise PlanError(
+                f"{who}: the streams have different columns",
+                detail=f"{dict(first)} and {dict(other)}",
+                hint="bring them to the same columns, in the same order, with select",
+            )
+    return first
+
+
+def _same_key_types(left: pl.Schema, right: pl.Schema, on: Mapping[str, str], who: str) -> None:
+    require_columns(left, on.keys(), f"{who} (left)")
+    require_columns(right, on.values(), f"{who} (right)")
+    for left_name, right_name in on.items():
+        if left[left_name] != right[right_name]:
+            raise PlanError(
+                f"{who}: the keys {left_name!r} and {right_name!r} have different types",
+                detail=f"{left[left_name]} and {right[right_name]}",
+                hint="cast one of them with select",
+            )
+
+
+def _only_reads(body: Node, argument: Argument, who: str) -> None:
+    for node in walk(body):
+        if isinstance(node, Source | Argument) and node is not argument:
+            raise PlanError(
+                f"{who}: the subplan may read only its group",
+                detail=f"it also reads {node.name} {node.describe()}".rstrip(),
+                hint="join with the other stream before or after",
+            )

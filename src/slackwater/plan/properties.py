@@ -1,0 +1,101 @@
+"""What is known of the output stream of each node, inferred from what sources declare.
+
+A property that is not derived here is not known, which is always safe. The rules are stated for
+streams as operators emit them at EAGER; they are what merges choose their algorithm by, and what says
+whether an event that ends at the cti is settled.
+
+Paper 1a Definitions 3, 4 and 6; paper 2 sections III-C and IV-G.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+
+from slackwater.plan import nodes as n
+from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
+from slackwater.validity import StreamProperties
+
+__all__ = ["infer"]
+
+
+def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
+    """The properties of every node below the root."""
+    found: dict[n.Node, StreamProperties] = {}
+    for node in n.walk(root):
+        rule = _RULES.get(type(node))
+        below = [found[child] for child in node.inputs]
+        found[node] = rule(node, *below) if rule else StreamProperties()
+    return found
+
+
+def _source(node: n.Source) -> StreamProperties:
+    return node.properties
+
+
+def _same(node: n.Node, below: StreamProperties) -> StreamProperties:
+    return below
+
+
+def _select(node: n.Select, below: StreamProperties) -> StreamProperties:
+    """(vs, payload) stays a key if no column is lost."""
+    kept = {e.meta.undo_aliases().meta.output_name() for e in node.columns.values() if _plain(e)}
+    lossless = kept >= set(node.input.schema)
+    return replace(below, vs_payload_key=below.vs_payload_key and lossless)
+
+
+def _plain(expression: pl.Expr) -> bool:
+    return expression.meta.undo_aliases().meta.is_column()
+
+
+def _alter_lifetime(node: n.AlterLifetime, below: StreamProperties) -> StreamProperties:
+    injective = _moves_start_only(node.lifetime)
+    return StreamProperties(
+        ordered=below.ordered and _keeps_order(node.lifetime, below),
+        insert_only=below.insert_only,
+        strictly_increasing=below.strictly_increasing and injective,
+        vs_payload_key=below.vs_payload_key and injective,
+        never_lengthens=below.never_lengthens,
+    )
+
+
+def _keeps_order(lifetime: Lifetime, below: StreamProperties) -> bool:
+    """Ends that follow ve must move exactly as starts follow vs; inserts alone allow later ends."""
+    if not isinstance(lifetime.start, Sum):
+        return False
+    as_end = lifetime.start.with_ve_for_vs()
+    for part in lifetime.end.sums():
+        if part.mentions("ve"):
+            later = part.constant - as_end.constant
+            if part.atoms != as_end.atoms or later < 0 or (later > 0 and not below.insert_only):
+                return False
+    return True
+
+
+def _moves_start_only(lifetime: Lifetime) -> bool:
+    return isinstance(lifetime.start, Sum) and lifetime.start.atoms == ((Symbol("vs"), 1),)
+
+
+def _union(node: n.Union, *below: StreamProperties) -> StreamProperties:
+    if len(below) == 1:
+        return below[0]
+    return StreamProperties(
+        insert_only=all(p.insert_only for p in below),
+        never_lengthens=all(p.never_lengthens for p in below),
+    )
+
+
+def _cleanse(node: n.Cleanse, below: StreamProperties) -> StreamProperties:
+    return replace(below, ordered=True, insert_only=True, never_lengthens=True)
+
+
+_RULES: dict[type[n.Node], Callable[..., StreamProperties]] = {
+    n.Source: _source,
+    n.Where: _same,
+    n.Select: _select,
+    n.AlterLifetime: _alter_lifetime,
+    n.Union: _union,
+    n.Cleanse: _cleanse,
+}

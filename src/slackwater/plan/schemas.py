@@ -1,0 +1,89 @@
+"""Schemas: the columns of a payload, as users declare them and as Polars knows them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from slackwater.errors import PlanError
+from slackwater.events import RESERVED
+
+__all__ = ["polars_type", "require_columns", "require_free", "schema_of", "suggestion"]
+
+_PYTHON_TYPES: dict[Any, pl.DataType] = {
+    bool: pl.Boolean(),
+    int: pl.Int64(),
+    float: pl.Float64(),
+    str: pl.String(),
+    bytes: pl.Binary(),
+    decimal.Decimal: pl.Decimal(38, 9),
+    dt.datetime: pl.Datetime("us"),
+    dt.date: pl.Date(),
+    dt.timedelta: pl.Duration("us"),
+    dt.time: pl.Time(),
+}
+
+
+def schema_of(columns: Mapping[str, Any]) -> pl.Schema:
+    """Names with Python or Polars types as a schema.
+
+    >>> schema_of({"sensor": str, "temp": float})
+    Schema([('sensor', String), ('temp', Float64)])
+    >>> schema_of({"vs": int})
+    Traceback (most recent call last):
+        ...
+    slackwater.errors.PlanError: a column cannot be named 'vs'
+      detail: reserved for the stream itself: kind, vs, ve, new_ve, pattern
+      hint: rename it, for example to 'vs_'
+    """
+    require_free(columns)
+    return pl.Schema({name: polars_type(name, dtype) for name, dtype in columns.items()})
+
+
+def polars_type(name: str, dtype: Any) -> pl.DataType:
+    """One column's type, refused if rows of it could not be compared."""
+    known = _PYTHON_TYPES.get(dtype, dtype)
+    if isinstance(known, type) and issubclass(known, pl.DataType):
+        known = known()
+    if not isinstance(known, pl.DataType) or isinstance(known, pl.Object | pl.Unknown | pl.Null):
+        raise PlanError(
+            f"column {name!r} has a type that a stream cannot carry: {dtype!r}",
+            hint="use bool, int, float, str, bytes, Decimal, datetime, date, timedelta, time, "
+            "or a Polars type",
+        )
+    return known
+
+
+def require_free(names: Iterable[str]) -> None:
+    """Refuse payload columns that bear a reserved name."""
+    for name in names:
+        if name in RESERVED:
+            raise PlanError(
+                f"a column cannot be named {name!r}",
+                detail=f"reserved for the stream itself: {', '.join(RESERVED)}",
+                hint=f"rename it, for example to '{name}_'",
+            )
+
+
+def require_columns(schema: Mapping[str, Any], names: Iterable[str], who: str) -> None:
+    """Refuse names that the schema does not have."""
+    for name in names:
+        if name not in schema:
+            raise PlanError(
+                f"{who}: unknown column {name!r}",
+                detail=f"the input has: {', '.join(schema)}",
+                hint=suggestion(name, schema),
+            )
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What the writer may have meant."""
+    if name in ("vs", "ve"):
+        return "lifetimes are not columns: use alter_lifetime, window, shift, extend or clip"
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
