@@ -1,0 +1,144 @@
+"""Slackwater: a temporal stream engine. It answers at once, takes back what turns out wrong, and says
+which part of the answer can no longer change.
+
+A stream is a history of events, each a payload that is alive during [vs, ve), told in pieces that may
+come late, out of order, or be revised:
+
+    sw.insert(0, 10, sensor="a", temp=31.0)        an event begins to exist
+    sw.adjust(0, 10, 4, sensor="a", temp=31.0)     its end moves (to its start: it is removed)
+    sw.cti(20)                                     a promise: the history before 20 no longer changes
+
+Write a query once:
+
+    readings = sw.stream({"sensor": str, "temp": float}, name="readings")
+    hot = readings.where(sw.col("temp") > 30).window(sw.tumbling("10 min"))
+
+Look at it with `hot.explain()`. Run it in this process with `hot.run({readings: elements})`: iterating
+the result gives elements in arrival order, `.history()` the answer as a table, `.settled()` the part of
+it that is final. `hot.meaning(...)` computes the answer by definition, for tests.
+
+Times are integers (chronons), or datetimes and strings such as "10 min", which become microseconds;
+`sw.INF`, or None for an end, is the end of time. Tables become streams with `sw.from_dataframe`.
+"""
+
+from polars import col
+
+from slackwater.consistency import (
+    EAGER,
+    MIDDLE,
+    ORDER_PRESERVING,
+    PERFECTNESS_PRESERVING,
+    STRONG,
+    ULTRA,
+    Dial,
+    OutputLatency,
+    weak,
+)
+from slackwater.errors import (
+    InvalidElement,
+    InvalidStream,
+    InvalidTime,
+    OperatorError,
+    PlanError,
+    SlackwaterError,
+)
+from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
+from slackwater.history import History
+from slackwater.ledger import Ledger
+from slackwater.plan.aggregations import (
+    avg,
+    count,
+    count_distinct,
+    first,
+    fold,
+    group_function,
+    last,
+    max,
+    min,
+    percentile,
+    product,
+    rank,
+    stddev,
+    sum,
+    top_k,
+    var,
+)
+from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
+from slackwater.punctuations import Punctuation, cti
+from slackwater.query import Grouped, Query, fixpoint, merge, stream
+from slackwater.rows import changelog, from_dataframe, from_open_close
+from slackwater.runtime import LEDGER, RAISE, Output
+from slackwater.times import BEGIN, INF
+from slackwater.validity import StreamProperties, closed_up_to, validate
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "BEGIN",
+    "EAGER",
+    "INF",
+    "LEDGER",
+    "MIDDLE",
+    "ORDER_PRESERVING",
+    "PERFECTNESS_PRESERVING",
+    "RAISE",
+    "STRONG",
+    "ULTRA",
+    "VE",
+    "VS",
+    "Adjust",
+    "Batch",
+    "Control",
+    "Dial",
+    "Event",
+    "Grouped",
+    "History",
+    "Insert",
+    "InvalidElement",
+    "InvalidStream",
+    "InvalidTime",
+    "Ledger",
+    "OperatorError",
+    "Output",
+    "OutputLatency",
+    "PlanError",
+    "Punctuation",
+    "Query",
+    "SlackwaterError",
+    "StreamProperties",
+    "adjust",
+    "avg",
+    "changelog",
+    "closed_up_to",
+    "col",
+    "count",
+    "count_distinct",
+    "cti",
+    "first",
+    "fixpoint",
+    "fold",
+    "from_dataframe",
+    "from_open_close",
+    "group_function",
+    "hopping",
+    "insert",
+    "last",
+    "least",
+    "max",
+    "merge",
+    "min",
+    "most",
+    "percentile",
+    "product",
+    "rank",
+    "session",
+    "sliding",
+    "stddev",
+    "stream",
+    "sum",
+    "top_k",
+    "tumbling",
+    "validate",
+    "var",
+    "weak",
+]

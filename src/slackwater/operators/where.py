@@ -1,0 +1,48 @@
+"""Where: the rows that satisfy a predicate.
+
+    out = { (vs, ve, p) in input | f(p) }
+
+An adjust carries its event's payload, so it passes exactly if its insert did, and nothing is remembered.
+
+Pass: every row that satisfies f, at once. Keep: nothing. Propagate: the promise as it is, since the
+output is a part of the input.
+
+    in:   a [0, 10)   b [2, 8)   cti(5)
+    out:  a [0, 10)              cti(5)         (b does not satisfy f)
+
+Paper 1b section 4.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.events import Batch
+from slackwater.operators.step import Answer, Description, evaluate
+from slackwater.plan import nodes
+from slackwater.punctuations import Punctuation
+
+__all__ = ["Where"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The step of a `Where` node. It has no state."""
+
+    node: nodes.Where
+
+    def open(self) -> None:
+        """Nothing to remember."""
+
+    def on_batch(self, state: None, port: int, rows: Batch) -> Batch:
+        """The rows that satisfy the predicate; null is not true."""
+        satisfied = evaluate(self.node.predicate, rows.payload, "where")
+        return rows.where(satisfied.fill_null(value=False).to_numpy())
+
+    def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
+        """The promise holds of a part of the input, too."""
+        return Answer((punctuation,))
+
+    def describe(self, state: None) -> Description:
+        """Stateless."""
+        return Description()

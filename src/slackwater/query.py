@@ -1,0 +1,465 @@
+"""The fluent API: how a query is written. Every method is one line over a plan node.
+
+A `Query` wraps a node. Methods give new queries and never change the old one, so that a query can be
+used twice, and its node then runs once. What can go wrong is refused here and now, with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import polars as pl
+
+from slackwater import oracle, runtime
+from slackwater.consistency import Clock, Dial, OutputLatency, dial
+from slackwater.errors import PlanError
+from slackwater.events import Element, Stream
+from slackwater.history import History
+from slackwater.plan import explain, nodes
+from slackwater.plan import lifetimes as lt
+from slackwater.plan.aggregations import Aggregation, RankSpec
+from slackwater.plan.expressions import column
+from slackwater.plan.properties import infer
+from slackwater.plan.schemas import require_columns, schema_of
+from slackwater.runtime import RAISE, Execution, OnInvalid, Output
+from slackwater.times import Duration, duration
+from slackwater.validity import StreamProperties
+
+__all__ = ["Grouped", "Query", "fixpoint", "merge", "stream"]
+
+
+def stream(
+    columns: Mapping[str, Any],
+    *,
+    name: str = "stream",
+    properties: StreamProperties | None = None,
+) -> Query:
+    """A stream from outside: the names and types of its payload columns.
+
+    Types are Python's (str, int, float, bool, bytes, Decimal, datetime, date, timedelta) or Polars'.
+    `properties` declares what is known of the physical stream, for example that it is ordered.
+
+    >>> readings = stream({"sensor": str, "temp": float}, name="readings")
+    >>> readings
+    Query(Source readings)
+    """
+    return Query(nodes.Source(name, dict(columns), properties or StreamProperties()))
+
+
+class Query:
+    """A stream of events that is computed from others.
+
+    >>> import slackwater as sw
+    >>> readings = sw.stream({"sensor": str, "temp": float}, name="readings")
+    >>> hot = readings.where(sw.col("temp") > 30).window(sw.tumbling(10))
+    >>> out = hot.run({readings: [sw.insert(3, 4, sensor="a", temp=31.0),
+    ...                           sw.insert(5, 6, sensor="a", temp=12.0), sw.cti(20)]})
+    >>> list(out)
+    [insert(10, 20, sensor='a', temp=31.0), cti(30)]
+    """
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: nodes.Node) -> None:
+        self.node = node
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Names and types of the payload's columns."""
+        return self.node.schema
+
+    @property
+    def properties(self) -> StreamProperties:
+        """What is known of the physical stream that comes out."""
+        return infer(self.node)[self.node]
+
+    def __repr__(self) -> str:
+        return f"Query({self.node.name} {self.node.describe()}".rstrip() + ")"
+
+    # One row at a time
+
+    def where(self, predicate: pl.Expr) -> Query:
+        """The rows that satisfy a predicate (null is not true).
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> list(s.where(sw.col("a") > 1).run({s: [sw.insert(0, 5, a=1), sw.insert(0, 5, a=2)]}))
+        [insert(0, 5, a=2)]
+        """
+        return Query(nodes.Where(self.node, predicate))
+
+    def select(self, *columns: str, **named: pl.Expr | str) -> Query:
+        """These columns and no others; named ones are computed.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int, "b": str})
+        >>> list(s.select("b", twice=sw.col("a") * 2).run({s: [sw.insert(0, 5, a=1, b="x")]}))
+        [insert(0, 5, b='x', twice=2)]
+        """
+        return Query(nodes.Select(self.node, _columns(columns, named)))
+
+    # Lifetimes
+
+    def alter_lifetime(
+        self,
+        start: lt.Term | Duration | None = None,
+        *,
+        duration: lt.Term | Duration | None = None,
+        end: lt.Term | Duration | None = None,
+    ) -> Query:
+        """Every row with a new lifetime, computed from its old one with `sw.VS` and `sw.VE`.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> q = s.alter_lifetime(start=sw.VS.floor(10), duration=10)
+        >>> list(q.run({s: [sw.insert(13, 14, a=1), sw.cti(15)]}))
+        [insert(10, 20, a=1), cti(10)]
+        """
+        return Query(nodes.AlterLifetime(self.node, lt.lifetime(start, duration=duration, end=end)))
+
+    def window(self, window: lt.Lifetime | lt.SessionWindow) -> Query:
+        """`sw.tumbling(size)`, `sw.hopping(size, hop)`, `sw.sliding(width)` or `sw.session(gap)`.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> list(s.window(sw.hopping(20, 10)).run({s: [sw.insert(11, 12, a=1)]}))
+        [insert(20, 40, a=1)]
+        """
+        return Query(_window(self.node, window))
+
+    def inserts(self) -> Query:
+        """Nothing ends: [vs, INF)."""
+        return Query(nodes.AlterLifetime(self.node, lt.inserts()))
+
+    def deletes(self) -> Query:
+        """What has ended: [ve, INF)."""
+        return Query(nodes.Deletes(self.node))
+
+    def point_at_end(self) -> Query:
+        """The instant at which each row ends: [ve, ve + 1)."""
+        return Query(nodes.PointAtEnd(self.node))
+
+    def shift(self, by: Duration) -> Query:
+        """Both ends moved.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> list(s.shift(-2).run({s: [sw.insert(11, 12, a=1), sw.cti(12)]}))
+        [insert(9, 10, a=1), cti(10)]
+        """
+        return Query(nodes.AlterLifetime(self.node, lt.shift(by)))
+
+    def extend(self, by: Duration) -> Query:
+        """The end moved; a row of which nothing is left goes.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> list(s.extend(-5).run({s: [sw.insert(0, 100, a=1), sw.cti(20), sw.adjust(0, 100, 20, a=1)]}))
+        [insert(0, 95, a=1), adjust(0, 95, 15, a=1), cti(15)]
+        """
+        return Query(nodes.AlterLifetime(self.node, lt.extend(by)))
+
+    def clip(self, other: Query | Duration, on: str | Iterable[str] | None = None) -> Query:
+        """No row longer than a duration; or, with a stream, ended by the next start there.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> list(s.clip(10).run({s: [sw.insert(0, None, a=1)]}))
+        [insert(0, 10, a=1)]
+        """
+        return Query(_clip(self.node, other, on))
+
+    def chop(self, period: Duration) -> Query:
+        """Every row cut at the multiples of a period."""
+        return Query(nodes.Chop(self.node, duration(period)))
+
+    # Several streams
+
+    def union(self, *others: Query) -> Query:
+        """All rows of all of these streams.
+
+        >>> import slackwater as sw
+        >>> s, t = sw.stream({"a": int}, name="s"), sw.stream({"a": int}, name="t")
+        >>> list(s.union(t).run({s: [sw.insert(0, 5, a=1), sw.cti(9)], t: [sw.cti(7)]}))
+        [insert(0, 5, a=1), cti(7)]
+        """
+        return Query(nodes.Union((self.node, *(other.node for other in others))))
+
+    def join(
+        self,
+        other: Query,
+        on: str | Iterable[str] | Mapping[str, str] = (),
+        *,
+        where: pl.Expr | None = None,
+        how: nodes.How = "inner",
+        suffix: str = "_right",
+    ) -> Query:
+        """Pairs of rows with equal keys (and `where`), alive while both are.
+
+        `how="left"` and `"full"` also give rows, with nulls, while they have no partner; `"anti"`
+        gives only those. Right columns that bear a left column's name get `suffix`.
+        """
+        return Query(nodes.Join(self.node, other.node, _key_pairs(on), where, how, suffix))
+
+    def intersect(self, other: Query, *, all: bool = False) -> Query:
+        """At every instant, the payloads that both have (`all`: as often as both have them)."""
+        return Query(nodes.Intersect(self.node, other.node, all))
+
+    def difference(self, other: Query, *, all: bool = False) -> Query:
+        """At every instant, the payloads that the other lacks (`all`: counted)."""
+        return Query(nodes.Difference(self.node, other.node, all))
+
+    # Snapshots
+
+    def distinct(self) -> Query:
+        """At every instant each payload once, with maximal lifetimes."""
+        return Query(nodes.Distinct(self.node))
+
+    def group_by(self, *keys: str) -> Grouped:
+        """Groups of rows with equal keys; null is a key like any other."""
+        require_columns(self.schema, keys, "group_by")
+        return Grouped(self, keys)
+
+    def aggregate(self, **aggregations: Aggregation | RankSpec) -> Query:
+        """One row per snapshot of the whole stream.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> q = s.aggregate(n=sw.count(), most=sw.max("a"))
+        >>> q.meaning({s: [sw.insert(1, 5, a=10), sw.insert(2, 4, a=40)]}).rows()
+        [(1, 10, 1, 2), (2, 40, 2, 4), (1, 10, 4, 5)]
+        """
+        return Query(_aggregate(self.node, (), aggregations))
+
+    # The physical stream: the same history, told differently
+
+    def sort(self, *by: str) -> Query:
+        """The rows, released in order of columns as punctuations allow."""
+        return Query(nodes.Sort(self.node, by))
+
+    def align(
+        self, blocking: Duration, *, clock: Literal["application", "system"] = "application"
+    ) -> Query:
+        """Hold rows back for up to `blocking`, so that fewer are taken back later."""
+        return Query(nodes.Align(self.node, duration(blocking), Clock(clock)))
+
+    def finalize(
+        self, memory: Duration, *, clock: Literal["application", "system"] = "application"
+    ) -> Query:
+        """Forget after `memory`; what is given up is in the ledger."""
+        return Query(nodes.Finalize(self.node, duration(memory), Clock(clock)))
+
+    def cleanse(self) -> Query:
+        """Wait until nothing can be taken back any more."""
+        return Query(nodes.Cleanse(self.node))
+
+    def punctuate(self, *, lateness: Duration) -> Query:
+        """Promise that no row is later than `lateness` behind the largest start seen."""
+        return Query(nodes.Punctuate(self.node, duration(lateness)))
+
+    def consistency(
+        self,
+        level: Dial | str | None = None,
+        *,
+        blocking: Duration | None = None,
+        memory: Duration | None = None,
+        clock: Literal["application", "system"] = "application",
+    ) -> Query:
+        """The dial: how long to wait (blocking) and how long to remember (memory).
+
+        A level instead: `"middle"` (the default), `"strong"`, `"ultra"`, or `sw.weak(memory)`.
+        """
+        point = dial(level, blocking=blocking, memory=memory, clock=clock)
+        return Query(nodes.Consistency(self.node, point))
+
+    def latency(self, latency: OutputLatency) -> Query:
+        """How much of the open future snapshot operators show: `sw.EAGER` and its siblings."""
+        return Query(nodes.Latency(self.node, latency))
+
+    # Seeing and running
+
+    def explain(self, *, format: Literal["text", "mermaid"] = "text") -> str:
+        """The plan, with what is known of every stream in it.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int}, name="s", properties=sw.StreamProperties(ordered=True))
+        >>> print(s.where(sw.col("a") > 1).union(s).explain())
+        Union
+        ├─ Where [(col("a")) > (dyn int: 1)] [ordered]
+        │  └─ Source s (a: Int64) [ordered] #1, runs once
+        └─ Source (see #1)
+        """
+        return explain.mermaid(self.node) if format == "mermaid" else explain.text(self.node)
+
+    def run(
+        self,
+        inputs: Mapping[Query, Stream] | Iterable[tuple[Query, Element]],
+        *,
+        batch: int = 1000,
+        on_invalid: OnInvalid = RAISE,
+    ) -> Output:
+        """Run in this process over scripted inputs, `batch` elements at a time.
+
+        Inputs are given per stream, and read in turn; or as (stream, element) pairs in arrival
+        order. What a stream may not contain raises, or with `on_invalid=sw.LEDGER` is set aside.
+        """
+        return runtime.run(self.node, _by_source(inputs), batch=batch, on_invalid=on_invalid)
+
+    def open(self, *, on_invalid: OnInvalid = RAISE) -> Execution:
+        """Run in this process, step by step: push elements, read what the query says so far.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"a": int})
+        >>> running = s.window(sw.tumbling(10)).open()
+        >>> [list(batch) for batch in running.push(s.node, [sw.insert(3, 4, a=1)])]
+        [[insert(10, 20, a=1)]]
+        """
+        return Execution(self.node, on_invalid=on_invalid)
+
+    def meaning(self, inputs: Mapping[Query, History | Stream]) -> History:
+        """The answer by definition, from whole histories: slow, for tests and for understanding.
+
+        >>> import slackwater as sw
+        >>> s, t = sw.stream({"a": int}, name="s"), sw.stream({"a": int}, name="t")
+        >>> s.join(t, on="a").meaning({s: [sw.insert(0, 5, a=1)], t: [sw.insert(3, 9, a=1)]}).rows()
+        [(1, 3, 5)]
+        """
+        known = {
+            source.node: given if isinstance(given, History) else History.of(given, source.schema)
+            for source, given in inputs.items()
+        }
+        return oracle.meaning(self.node, known)
+
+
+class Grouped:
+    """A stream in groups, waiting to be told what to do with each."""
+
+    __slots__ = ("keys", "query")
+
+    def __init__(self, query: Query, keys: tuple[str, ...]) -> None:
+        self.query = query
+        self.keys = keys
+
+    def aggregate(self, **aggregations: Aggregation | RankSpec) -> Query:
+        """For each group, one row per snapshot in which an event of it is alive.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"k": str, "a": int})
+        >>> q = s.group_by("k").aggregate(n=sw.count())
+        >>> q.meaning({s: [sw.insert(1, 5, k="x", a=1), sw.insert(2, 4, k="y", a=2)]}).rows()
+        [('x', 1, 1, 5), ('y', 1, 2, 4)]
+        """
+        return Query(_aggregate(self.query.node, self.keys, aggregations))
+
+    def apply(self, subplan: Callable[[Query], Query]) -> Query:
+        """The subplan for each group by itself; the keys are columns of the result.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"k": str, "a": int})
+        >>> q = s.group_by("k").apply(lambda group: group.select("a").distinct())
+        >>> q.meaning({s: [sw.insert(1, 5, k="x", a=1), sw.insert(2, 7, k="x", a=1)]}).rows()
+        [('x', 1, 1, 7)]
+        """
+        return Query(_group_apply(self.query.node, self.keys, subplan))
+
+    def window(self, window: lt.SessionWindow) -> Query:
+        """A session window per group."""
+        return Query(_window(self.query.node, lt.SessionWindow(window.gap, self.keys)))
+
+
+def merge(*streams: Query, algorithm: Literal["auto", "R0", "R1", "R2", "R3", "R4"] = "auto") -> Query:
+    """One right stream out of several fallible copies of it (logical merge)."""
+    return Query(nodes.Merge(tuple(s.node for s in streams), algorithm))
+
+
+def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Query:
+    """The least stream R with R = body(R): a recursive query.
+
+    >>> import slackwater as sw
+    >>> link = sw.stream({"a": str, "b": str}, name="link")
+    >>> def body(reach):
+    ...     hop = reach.join(link, on={"b": "a"}, suffix="_next").select("a", b="b_next")
+    ...     return link.union(hop)
+    >>> reach = sw.fixpoint(body, schema={"a": str, "b": str})
+    >>> reach.meaning({link: [sw.insert(0, 9, a="x", b="y"), sw.insert(3, 6, a="y", b="z")]}).rows()
+    [('x', 'y', 0, 9), ('x', 'z', 3, 6), ('y', 'z', 3, 6)]
+    """
+    argument = nodes.Argument(schema_of(schema))
+    return Query(nodes.Fixpoint(argument, body(Query(argument)).node))
+
+
+def _columns(plain: tuple[str, ...], named: Mapping[str, pl.Expr | str]) -> dict[str, pl.Expr]:
+    for name in plain:
+        if not isinstance(name, str):
+            raise PlanError(
+                "select: a computed column needs a name",
+                detail=f"{name} has none",
+                hint="select(name=expression)",
+            )
+    return {name: pl.col(name) for name in plain} | {n: column(e) for n, e in named.items()}
+
+
+def _key_pairs(on: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+    if isinstance(on, Mapping):
+        return dict(on)
+    return {key: key for key in ((on,) if isinstance(on, str) else on)}
+
+
+def _window(node: nodes.Node, window: lt.Lifetime | lt.SessionWindow) -> nodes.Node:
+    if isinstance(window, lt.SessionWindow):
+        return nodes.Session(node, window.gap, window.by)
+    if not isinstance(window, lt.Lifetime):
+        raise PlanError(
+            f"{window!r} is not a window", hint="sw.tumbling, sw.hopping, sw.sliding or sw.session"
+        )
+    return nodes.AlterLifetime(node, window)
+
+
+def _clip(node: nodes.Node, other: Query | Duration, on: str | Iterable[str] | None) -> nodes.Node:
+    if isinstance(other, Query):
+        return nodes.ClipBy(node, other.node, tuple(_key_pairs(on if on is not None else ())))
+    if on is not None:
+        raise PlanError("clip: `on` goes with a stream", hint="clip(other, on='key') or clip('10 min')")
+    return nodes.AlterLifetime(node, lt.clip(other))
+
+
+def _aggregate(
+    node: nodes.Node, keys: tuple[str, ...], aggregations: Mapping[str, Aggregation | RankSpec]
+) -> nodes.Node:
+    ranks = {name: spec for name, spec in aggregations.items() if isinstance(spec, RankSpec)}
+    if not ranks:
+        plain = {name: a for name, a in aggregations.items() if not isinstance(a, RankSpec)}
+        return nodes.Aggregate(node, keys, plain)
+    if len(aggregations) > 1:
+        raise PlanError(
+            "aggregate: rank stands alone",
+            detail="it gives one row per live event, the others one row per snapshot",
+            hint="use two aggregates and join them",
+        )
+    [(name, rank)] = ranks.items()
+    return nodes.Rank(node, keys, name, rank)
+
+
+def _group_apply(
+    node: nodes.Node, keys: tuple[str, ...], subplan: Callable[[Query], Query]
+) -> nodes.Node:
+    argument = nodes.Argument(node.schema)
+    return nodes.GroupApply(node, keys, argument, subplan(Query(argument)).node)
+
+
+def _by_source(
+    inputs: Mapping[Query, Stream] | Iterable[tuple[Query, Element]],
+) -> runtime.Inputs:
+    if isinstance(inputs, Mapping):
+        return {_source(query): given for query, given in inputs.items()}
+    return [(_source(query), element) for query, element in inputs]
+
+
+def _source(query: Query) -> nodes.Source:
+    if not isinstance(query.node, nodes.Source):
+        raise PlanError(
+            f"{query!r} is not a stream from outside",
+            hint="inputs are given by the objects that sw.stream returned",
+        )
+    return query.node

@@ -1,0 +1,7 @@
+"""The in-process runtime: a plan in one process, with queues between operators and a scheduler."""
+
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.edge import LEDGER, RAISE, OnInvalid
+from slackwater.runtime.run import Execution, Inputs, Output, Status, run
+
+__all__ = ["LEDGER", "RAISE", "Dataflow", "Execution", "Inputs", "OnInvalid", "Output", "Status", "run"]

@@ -1,0 +1,146 @@
+"""A running plan: operators, the queues between them, and a scheduler that runs one at a time.
+
+A node that several others read is one operator whose output goes to several queues: it runs once. An
+operator takes one batch from one of its queues, hands the rows and then the promises to its step, and
+puts what comes out into the queues of its readers. The driver keeps what an operator has promised and
+drops promises that say nothing new. A dataflow is quiet when all queues are empty.
+
+Control elements other than promises pass an operator with one input in place. With several inputs they
+would have to be aligned, which nobody does yet: they are refused there.
+
+Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slackwater.errors import PlanError
+from slackwater.events import Batch, Control
+from slackwater.operators import Description, Step, step_of
+from slackwater.plan.nodes import Consistency, Latency, Node, Source, walk
+from slackwater.punctuations import Promises, Punctuation
+
+__all__ = ["Dataflow", "Running", "bottom_up"]
+
+
+@dataclass(eq=False, slots=True)
+class Queue:
+    """Batches on their way to one port of an operator."""
+
+    port: int
+    batches: deque[Batch] = field(default_factory=deque)
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """One operator at work: its step, its state, its queues, and what it has promised."""
+
+    node: Node
+    step: Step
+    state: Any
+    inbound: list[Queue]
+    outbound: list[Queue] = field(default_factory=list)
+    promised: Promises = field(default_factory=Promises)
+    rows_in: int = 0
+    rows_out: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to do."""
+        return any(queue.batches for queue in self.inbound)
+
+    def run(self) -> None:
+        """Take one batch from the first queue that has one, and emit what follows from it."""
+        queue = next(queue for queue in self.inbound if queue.batches)
+        out = self._process(queue.port, queue.batches.popleft())
+        self.rows_out += out.rows
+        if len(out):
+            for reader in self.outbound:
+                reader.batches.append(out)
+
+    def _process(self, port: int, batch: Batch) -> Batch:
+        self.rows_in += batch.rows
+        parts = [self.step.on_batch(self.state, port, batch.data())]
+        controls: list[Control] = []
+        for placed in batch.controls:
+            assert placed.position == batch.rows, "the edge puts control elements last"
+            if not isinstance(placed.control, Punctuation):
+                controls.append(self._carried(placed.control))
+                continue
+            answer = self.step.on_punctuation(self.state, port, placed.control)
+            if answer.rows is not None:
+                parts.append(answer.rows)
+            self.promised, told = self.promised.strengthened_by(answer.promises)
+            controls += told
+        return Batch.concat(parts).followed_by(controls)
+
+    def _carried(self, control: Control) -> Control:
+        if len(self.inbound) > 1:
+            raise PlanError(
+                f"{self.node.name} cannot align {control!r}",
+                detail=f"it reads {len(self.inbound)} streams, and the element came on one of them",
+            )
+        return control
+
+    def describe(self) -> Description:
+        """How its state stands."""
+        return self.step.describe(self.state)
+
+
+Scheduler = Callable[[Sequence[Running]], Running | None]
+
+
+def bottom_up(operators: Sequence[Running]) -> Running | None:
+    """The ready operator that is nearest to the sources; None if all is quiet."""
+    return next((operator for operator in operators if operator.ready), None)
+
+
+class Dataflow:
+    """A plan in execution. Push batches into its sources, run until quiet, take the output."""
+
+    def __init__(self, root: Node, *, schedule: Scheduler = bottom_up) -> None:
+        self._schedule = schedule
+        self._entrances: dict[Node, list[Queue]] = {}
+        self._sink = Queue(0)
+        self.operators: list[Running] = []
+        outbound: dict[Node, list[Queue]] = {}
+        for node in walk(root):
+            if isinstance(node, Source):
+                self._entrances[node] = outbound[node] = []
+            elif isinstance(node, Consistency | Latency):
+                # annotations: stateless operators are the same at every point of the spectrum
+                outbound[node] = outbound[node.input]
+            else:
+                step = step_of(node)
+                inbound = [Queue(port) for port in range(len(node.inputs))]
+                for child, queue in zip(node.inputs, inbound, strict=True):
+                    outbound[child].append(queue)
+                running = Running(node, step, step.open(), inbound)
+                outbound[node] = running.outbound
+                self.operators.append(running)
+        outbound[root].append(self._sink)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The streams that it reads."""
+        return tuple(node for node in self._entrances if isinstance(node, Source))
+
+    def push(self, source: Node, batch: Batch) -> None:
+        """Put a batch into the queues of a source's readers."""
+        for queue in self._entrances[source]:
+            queue.batches.append(batch)
+
+    def run_until_quiet(self) -> None:
+        """Run operators until no queue holds anything."""
+        while (operator := self._schedule(self.operators)) is not None:
+            operator.run()
+
+    def take_output(self) -> list[Batch]:
+        """What has arrived at the end since this was asked last."""
+        out = list(self._sink.batches)
+        self._sink.batches.clear()
+        return out

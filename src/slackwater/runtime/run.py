@@ -1,0 +1,181 @@
+"""Run a plan over scripted inputs, and hold what came out.
+
+Inputs are given per stream (and then read in turn, a batch at a time) or as one script of
+(stream, element) pairs in arrival order. Each batch is pushed, the dataflow runs until it is quiet, and
+what arrives at the end is appended to the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+
+import numpy as np
+import polars as pl
+
+from slackwater.errors import PlanError
+from slackwater.events import Batch, Element, Stream
+from slackwater.history import History
+from slackwater.ledger import Ledger
+from slackwater.operators import Description
+from slackwater.plan.nodes import Node, Source
+from slackwater.punctuations import Promises
+from slackwater.rows import changelog
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.edge import RAISE, Edge, OnInvalid
+
+__all__ = ["Execution", "Inputs", "Output", "Status", "run"]
+
+Inputs = Mapping[Source, Stream] | Iterable[tuple[Source, Element]]
+
+
+class Output:
+    """What a query said, in arrival order, and what becomes of it.
+
+    Iterating gives the elements. `history()` is the answer as a table, `settled()` the part of it that
+    can no longer change.
+    """
+
+    def __init__(self, schema: pl.Schema, ledger: Ledger) -> None:
+        self.batches: list[Batch] = []
+        self.ledger = ledger
+        self._schema = schema
+        self._promised = Promises()
+
+    def append(self, batch: Batch) -> None:
+        """One more batch."""
+        self.batches.append(batch)
+        self._promised, _ = self._promised.strengthened_by(p.control for p in batch.controls)
+
+    @property
+    def settled_until(self) -> int:
+        """The last cti: the history before it no longer changes."""
+        return self._promised.cti
+
+    @property
+    def taken_back(self) -> int:
+        """How many rows shortened or removed an event that had been shown."""
+        shortened = ((b.new_ve < b.old_ve) & ~b.is_insert for b in self.batches)
+        return int(sum(np.count_nonzero(mask) for mask in shortened))
+
+    def as_batch(self) -> Batch:
+        """All elements in one batch."""
+        return Batch.concat([Batch.empty(self._schema), *self.batches])
+
+    def as_history(self) -> History:
+        """The history that the elements reconstitute to."""
+        return History.of(self.as_batch())
+
+    def history(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """The answer: payload columns plus vs and ve, sorted by them."""
+        return self.as_history().to_polars(datetimes=datetimes)
+
+    def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """The part of the answer that can no longer change."""
+        return self.as_history().settled(self.settled_until).to_polars(datetimes=datetimes)
+
+    def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
+        return changelog(self.as_batch(), datetimes=datetimes)
+
+    def __iter__(self) -> Iterator[Element]:
+        for batch in self.batches:
+            yield from batch
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch in self.batches)
+
+    def __repr__(self) -> str:
+        rows = sum(batch.rows for batch in self.batches)
+        return f"Output of {rows} rows, {self.taken_back} taken back"
+
+
+class Execution:
+    """A plan at work in this process: push elements in, and read what it says so far."""
+
+    def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE) -> None:
+        self._dataflow = Dataflow(root)
+        self.output = Output(root.schema, Ledger())
+        self.edges = {
+            source: Edge(source.stream_name, source.schema, on_invalid, self.output.ledger)
+            for source in self._dataflow.sources
+        }
+
+    def push(self, source: Source, stream: Stream) -> list[Batch]:
+        """Take in some elements as one batch; the batches that this adds to the output."""
+        require_sources(self.edges, [source])
+        edge = self.edges[source]
+        said: list[Batch] = []
+        for admitted in edge.admit(edge.read(stream)):
+            self._dataflow.push(source, admitted)
+            self._dataflow.run_until_quiet()
+            said += self._dataflow.take_output()
+        for batch in said:
+            self.output.append(batch)
+        return said
+
+    def describe(self) -> list[Status]:
+        """How every operator stands, sources first."""
+        return [
+            Status(
+                operator.node.name,
+                operator.node.describe(),
+                operator.rows_in,
+                operator.rows_out,
+                operator.promised.cti,
+                operator.describe(),
+            )
+            for operator in self._dataflow.operators
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How one operator stands: what went through it, what it has promised, what it remembers."""
+
+    name: str
+    settings: str
+    rows_in: int
+    rows_out: int
+    promised: int
+    state: Description
+
+
+def run(root: Node, inputs: Inputs, *, batch: int = 1000, on_invalid: OnInvalid = RAISE) -> Output:
+    """Run the plan over the inputs, in batches of at most `batch` elements."""
+    if batch < 1:
+        raise PlanError("a batch holds at least one element", detail=f"batch={batch}")
+    execution = Execution(root, on_invalid=on_invalid)
+    for source, part in _arrivals(execution.edges, inputs, batch):
+        execution.push(source, part)
+    return execution.output
+
+
+def _arrivals(edges: Mapping[Source, Edge], inputs: Inputs, size: int) -> Iterator[tuple[Source, Batch]]:
+    """Batches in the order in which they arrive."""
+    if isinstance(inputs, Mapping):
+        require_sources(edges, inputs)
+        streams = [(source, edges[source].read(stream)) for source, stream in inputs.items()]
+        turns = zip_longest(*(stream.split(size) for _, stream in streams))
+        for turn in turns:
+            for (source, _), part in zip(streams, turn, strict=True):
+                if part is not None:
+                    yield source, part
+        return
+    script = list(inputs)
+    require_sources(edges, dict.fromkeys(source for source, _ in script))
+    for source, run_of_one in groupby(script, key=lambda pair: pair[0]):
+        for part in edges[source].read(element for _, element in run_of_one).split(size):
+            yield source, part
+
+
+def require_sources(edges: Mapping[Source, Edge], given: Iterable[Source]) -> None:
+    names = ", ".join(source.stream_name for source in edges)
+    for source in given:
+        if source not in edges:
+            raise PlanError(
+                f"the query does not read {getattr(source, 'stream_name', source)!r}",
+                detail=f"it reads: {names}",
+                hint="inputs are given by the stream objects that the query was built from",
+            )

@@ -1,0 +1,126 @@
+"""The laws that hold for every operator, and the plans they are tried on.
+
+Two families of tests: two ways of telling one history against each other, and everything against the
+oracle, which recomputes from scratch. A `Case` is a small plan with its streams; `CASES` names at
+least one for every node that can be run, which test_laws.py checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+import slackwater as sw
+from slackwater.events import Stream
+from slackwater.history import History
+from slackwater.oracle import meaning
+from slackwater.plan.nodes import Node, Source
+from slackwater.runtime import Execution
+from slackwater.validity import Validator
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan, and the streams it reads."""
+
+    query: sw.Query
+    sources: tuple[sw.Query, ...]
+
+
+SCHEMA = {"k": str, "v": int, "x": float}
+
+
+def _one(build: Callable[[sw.Query], sw.Query]) -> Callable[[], Case]:
+    def case() -> Case:
+        source = sw.stream(SCHEMA, name="s")
+        return Case(build(source), (source,))
+
+    return case
+
+
+def _two(build: Callable[[sw.Query, sw.Query], sw.Query]) -> Callable[[], Case]:
+    def case() -> Case:
+        left, right = sw.stream(SCHEMA, name="left"), sw.stream(SCHEMA, name="right")
+        return Case(build(left, right), (left, right))
+
+    return case
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "where": _one(lambda s: s.where(sw.col("v") > 0)),
+    "where on strings and nulls": _one(lambda s: s.where((sw.col("k") == "a") | sw.col("x").is_null())),
+    "select": _one(lambda s: s.select("k", double=sw.col("v") * 2)),
+    "select that loses columns": _one(lambda s: s.select("k")),
+    "select of a constant": _one(lambda s: s.select(c=pl.lit(1))),
+    "sliding": _one(lambda s: s.window(sw.sliding(3))),
+    "tumbling": _one(lambda s: s.window(sw.tumbling(4))),
+    "hopping": _one(lambda s: s.window(sw.hopping(6, 2))),
+    "hopping with gaps": _one(lambda s: s.window(sw.hopping(2, 5))),
+    "hopping closed right": _one(lambda s: s.window(sw.hopping(4, 2, closed="right"))),
+    "inserts": _one(lambda s: s.inserts()),
+    "shift back": _one(lambda s: s.shift(-3)),
+    "shift": _one(lambda s: s.shift(2)),
+    "extend": _one(lambda s: s.extend(3)),
+    "extend by less than nothing": _one(lambda s: s.extend(-3)),
+    "clip": _one(lambda s: s.clip(2)),
+    "at least that long": _one(lambda s: s.alter_lifetime(end=sw.most(sw.VE, sw.VS + 4))),
+    "rounded": _one(lambda s: s.alter_lifetime(start=sw.VS.floor(3), end=sw.VE.ceil(3))),
+    "rounded inwards": _one(lambda s: s.alter_lifetime(start=sw.VS.ceil(3), end=sw.VE.floor(3))),
+    "between two bounds": _one(
+        lambda s: s.alter_lifetime(end=sw.least(sw.most(sw.VE - 2, sw.VS + 1), sw.VS + 5))
+    ),
+    "one start for all": _one(lambda s: s.alter_lifetime(start=-100, end=sw.VE)),
+    "union": _two(lambda a, b: a.union(b)),
+    "union with itself": _one(lambda s: s.union(s.shift(1), s)),
+    "several operators": _two(
+        lambda a, b: a.where(sw.col("v") > 0).window(sw.hopping(4, 2)).union(b.clip(3)).select("k", "v")
+    ),
+    "the dial and the latency": _one(
+        lambda s: s.where(sw.col("v") > 0).consistency("strong").latency(sw.ORDER_PRESERVING)
+    ),
+}
+
+
+@dataclass
+class Trial:
+    """A case under observation: checks every law after every batch that is pushed."""
+
+    case: Case
+
+    def __post_init__(self) -> None:
+        self.execution = Execution(self.case.query.node)
+        self.output = self.execution.output
+        self.said: dict[Source, list[sw.Batch]] = {_node(s): [] for s in self.case.sources}
+        self._output_is_valid = Validator()
+        self._prefix_answers: list[tuple[int, History]] = []
+
+    def push(self, source: sw.Query, part: Stream) -> None:
+        """One batch in; then: the output is valid, and equals the oracle over the prefix."""
+        node = _node(source)
+        for out in self.execution.push(node, part):
+            self._output_is_valid.admit(out)
+        self.said[node].append(sw.Batch.of(part, node.schema))
+        answer = self.output.as_history()
+        assert answer == self._oracle(), "EAGER: the answer is the oracle's over the prefix"
+        self._prefix_answers.append((self.output.settled_until, answer))
+
+    def close(self) -> None:
+        """When all input is closed: so is the output, and what was settled was final and complete."""
+        assert self.output.settled_until == sw.INF, "closed input closes the output"
+        final = self._oracle()
+        for settled_until, answer in self._prefix_answers:
+            assert answer.settled(settled_until) == final.settled(settled_until)
+
+    def _oracle(self) -> History:
+        inputs: dict[Node, History] = {
+            node: History.of(sw.Batch.concat([sw.Batch.empty(node.schema), *parts]))
+            for node, parts in self.said.items()
+        }
+        return meaning(self.case.query.node, inputs)
+
+
+def _node(query: sw.Query) -> Source:
+    assert isinstance(query.node, Source)
+    return query.node

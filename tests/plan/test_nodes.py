@@ -1,0 +1,146 @@
+"""What is refused when a plan is written: a short fact, a detail, a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+import slackwater as sw
+from slackwater.plan import nodes
+
+READINGS = sw.stream({"sensor": str, "temp": float, "n": int}, name="readings")
+OTHER = sw.stream({"sensor": str, "place": str}, name="other")
+NUMBERED = sw.stream({"sensor": int, "place": str}, name="numbered")
+
+
+@pytest.mark.parametrize(
+    ("write", "fact", "help"),
+    [
+        (lambda: READINGS.where(sw.col("tmp") > 3), "unknown column 'tmp'", "did you mean 'temp'?"),
+        (lambda: READINGS.where(sw.col("vs") > 3), "unknown column 'vs'", "lifetimes are not columns"),
+        (lambda: READINGS.where(sw.col("temp")), "must be true or false", "Float64"),
+        (lambda: READINGS.where(sw.col("temp") == "hot"), "does not fit the columns' types", "temp"),
+        (lambda: READINGS.where(sw.col("temp").sum() > 3), "one row at a time", "other rows"),
+        (lambda: READINGS.select(r=sw.col("temp") / sw.col("temp").max()), "one row", "other rows"),
+        (lambda: READINGS.select(r=sw.col("n").shift(1)), "one row at a time", "other rows"),
+        (
+            lambda: READINGS.select(r=sw.col("n").map_elements(abs, return_dtype=pl.Int64)),
+            "cannot be checked",
+            "may look at other rows",
+        ),
+        (lambda: READINGS.select(vs=sw.col("n")), "cannot be named 'vs'", "rename"),
+        (
+            lambda: READINGS.select(sw.col("n")),  # type: ignore[arg-type]
+            "needs a name",
+            "select(name=expression)",
+        ),
+        (READINGS.select, "at least one column", ""),
+        (lambda: READINGS.where(True), "is not an expression", "sw.col"),  # type: ignore[arg-type]
+        (lambda: sw.stream({"kind": int}), "cannot be named 'kind'", "rename"),
+        (lambda: sw.stream({}), "at least one column", ""),
+        (lambda: sw.stream({"a": object}), "cannot carry", "Polars type"),
+        (lambda: READINGS.union(OTHER), "different columns", "select"),
+        (lambda: READINGS.join(OTHER, on="place"), "unknown column 'place'", "the input has"),
+        (lambda: READINGS.join(NUMBERED, on="sensor"), "different types", "cast"),
+        (lambda: READINGS.join(READINGS, suffix=""), "two columns would be called", "suffix"),
+        (lambda: READINGS.join(OTHER, on="sensor", where=sw.col("temp")), "true or false", "Float64"),
+        (
+            lambda: READINGS.join(OTHER, on="sensor", how="right"),  # type: ignore[arg-type]
+            "is not known",
+            "inner, left",
+        ),
+        (lambda: READINGS.intersect(OTHER), "different columns", "select"),
+        (lambda: READINGS.group_by("place"), "unknown column 'place'", "the input has"),
+        (READINGS.aggregate, "at least one aggregation", "sw.count()"),
+        (lambda: READINGS.aggregate(s=sw.sum("sensor")), "cannot aggregate values of type", "numbers"),
+        (lambda: READINGS.aggregate(s=sw.sum("tmp")), "unknown column 'tmp'", "temp"),
+        (lambda: READINGS.aggregate(n=3), "is not an aggregation", "sw.count()"),  # type: ignore[arg-type]
+        (lambda: READINGS.aggregate(r=sw.rank("n"), c=sw.count()), "rank stands alone", "join"),
+        (lambda: READINGS.group_by("n").aggregate(n=sw.count()), "is a key already", "another name"),
+        (lambda: READINGS.aggregate(r=sw.percentile("n", 6)), "between 0 and 1", "6"),
+        (lambda: READINGS.aggregate(r=sw.top_k("n", 0)), "k >= 1", "0"),
+        (
+            lambda: READINGS.aggregate(r=sw.sum("n", where=sw.col("n"))),
+            "filter must be true or false",
+            "Int64",
+        ),
+        (lambda: READINGS.sort("place"), "unknown column", "the input has"),
+        (lambda: READINGS.chop(0), "longer than zero", "0"),
+        (lambda: READINGS.clip(5, on="sensor"), "goes with a stream", "clip(other"),
+        (lambda: READINGS.clip(OTHER, on="temp"), "unknown column 'temp'", "the input has"),
+        (lambda: READINGS.window(5), "is not a window", "sw.tumbling"),  # type: ignore[arg-type]
+        (lambda: READINGS.window(sw.session(5, by="place")), "unknown column", "the input has"),
+        (lambda: READINGS.consistency(blocking=5, memory=3), "longer than memory", "enlarge"),
+        (lambda: READINGS.consistency("strongest"), "unknown level", "middle, strong"),
+        (lambda: READINGS.consistency(blocking=-1), "cannot be negative", "-1"),
+        (lambda: READINGS.punctuate(lateness=-1), "cannot be negative", "-1"),
+        (
+            lambda: READINGS.group_by("sensor").apply(lambda group: group.union(READINGS)),
+            "may read only its group",
+            "join with the other stream",
+        ),
+        (
+            lambda: sw.fixpoint(lambda loop: loop.select(b="a"), schema={"a": int}),
+            "must give the columns that it reads",
+            "select",
+        ),
+        (sw.merge, "at least one stream", ""),
+    ],
+)
+def test_refused_with_a_reason(write: Callable[[], object], fact: str, help: str) -> None:
+    with pytest.raises(sw.PlanError) as refusal:
+        write()
+    assert fact in refusal.value.fact
+    assert help in str(refusal.value)
+
+
+def test_expressions_that_look_at_one_row_are_accepted() -> None:
+    row_wise: dict[str, pl.Expr] = {
+        "a": sw.col("temp") * 2 + sw.col("n"),
+        "b": pl.when(sw.col("n") > 1).then(sw.col("sensor")).otherwise(pl.lit("none")),
+        "c": sw.col("sensor").str.to_uppercase(),
+        "d": sw.col("n").is_in([1, 2]),
+        "e": pl.struct("sensor", "n"),
+        "f": pl.lit(7),
+        "g": sw.col("temp").cast(pl.Int64, strict=False),
+        "h": pl.concat_list("n", "n").list.eval(pl.element().rank()),
+    }
+    assert list(READINGS.select(**row_wise).schema) == list(row_wise)
+
+
+def test_schemas_of_nodes() -> None:
+    joined = READINGS.join(OTHER, on="sensor")
+    assert joined.schema == pl.Schema(
+        {"sensor": pl.String, "temp": pl.Float64, "n": pl.Int64, "place": pl.String}
+    )
+    assert READINGS.join(OTHER, on="sensor", how="anti").schema == READINGS.schema
+    assert list(READINGS.join(READINGS, on="sensor").schema) == [
+        "sensor",
+        "temp",
+        "n",
+        "temp_right",
+        "n_right",
+    ]
+    hourly = READINGS.group_by("sensor").aggregate(
+        c=sw.count(), s=sw.sum("n"), m=sw.avg("n"), t=sw.top_k("temp", 3)
+    )
+    assert dict(hourly.schema) == {
+        "sensor": pl.String,
+        "c": pl.Int64,
+        "s": pl.Int64,
+        "m": pl.Float64,
+        "t": pl.List(pl.Float64),
+    }
+    assert list(READINGS.aggregate(place=sw.rank("n")).schema) == ["sensor", "temp", "n", "place"]
+    applied = READINGS.group_by("sensor").apply(lambda g: g.aggregate(c=sw.count()))
+    assert applied.schema == pl.Schema({"sensor": pl.String, "c": pl.Int64})
+
+
+def test_walk_gives_shared_nodes_once_and_inputs_first() -> None:
+    hot = READINGS.where(sw.col("temp") > 30)
+    both = hot.union(hot.shift(1), READINGS)
+    order = list(nodes.walk(both.node))
+    assert len(order) == len(set(order)) == 4
+    assert all(order.index(child) < order.index(node) for node in order for child in node.inputs)

@@ -1,0 +1,111 @@
+"""Every operator, under every way of telling a history, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.laws import CASES, Case, Trial
+
+import slackwater as sw
+from slackwater.events import Stream
+from slackwater.operators import runnable
+from slackwater.plan import nodes
+from slackwater.plan.properties import infer
+from slackwater.testing import batchings, histories, several, streams
+from slackwater.validity import StreamProperties
+
+MANNERS: list[dict[str, Any]] = [{}, {"ordered": True}, {"perfect": True}, {"lengthen": False}]
+FEWER = settings(max_examples=max(1, settings().max_examples // 4))
+
+each_case = pytest.mark.parametrize("name", CASES)
+
+
+def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stream]]:
+    """Batches of closed streams, in an order that keeps each stream's own."""
+    cut = []
+    for source in case.sources:
+        history = data.draw(histories(source.schema))
+        stream = data.draw(streams(history))
+        cut.append([(source, part) for part in data.draw(batchings(stream))])
+    turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
+    waiting = [iter(parts) for parts in cut]
+    return [next(waiting[i]) for i in turns]
+
+
+@each_case
+@given(data=st.data())
+def test_every_prefix_is_valid_and_right_and_what_is_settled_is_final(
+    name: str, data: st.DataObject
+) -> None:
+    trial = Trial(CASES[name]())
+    for source, part in _draw_arrivals(data, trial.case):
+        trial.push(source, part)
+    trial.close()
+
+
+@each_case
+@FEWER
+@given(data=st.data())
+def test_equal_inputs_give_equal_outputs(name: str, data: st.DataObject) -> None:
+    case = CASES[name]()
+    tellings = [data.draw(several(data.draw(histories(s.schema)), 2)) for s in case.sources]
+    first, second = (
+        case.query.run(
+            {s: telling[i] for s, telling in zip(case.sources, tellings, strict=True)},
+            batch=data.draw(st.integers(1, 5)),
+        ).as_history()
+        for i in range(2)
+    )
+    assert first == second
+
+
+@each_case
+@FEWER
+@given(data=st.data())
+def test_inferred_properties_hold(name: str, data: st.DataObject) -> None:
+    """What sources really have may be declared; what is inferred from it must then be seen."""
+    case = CASES[name]()
+    manner = data.draw(st.sampled_from(MANNERS))
+    inputs = {}
+    for source in case.sources:
+        history = data.draw(histories(source.schema))
+        inputs[source] = sw.Batch.of(data.draw(streams(history, **manner)), source.schema)
+    observed = {s.node: StreamProperties.observed(stream) for s, stream in inputs.items()}
+    declared = _with_declared(case.query.node, observed)
+    out = case.query.run(inputs, batch=1).as_batch()
+    found = StreamProperties.observed(out)
+    for field in fields(StreamProperties):
+        if getattr(declared, field.name):
+            assert getattr(found, field.name), f"{field.name} was inferred, but is not so"
+
+
+def _with_declared(root: nodes.Node, observed: dict[nodes.Node, StreamProperties]) -> StreamProperties:
+    """The inference, as if each source had declared what was observed."""
+    rebuilt: dict[nodes.Node, nodes.Node] = {}
+    for node in nodes.walk(root):
+        if node in observed:
+            assert isinstance(node, nodes.Source)
+            rebuilt[node] = replace(node, properties=observed[node])
+            continue
+        inputs = {}
+        for port in node.ports:
+            value = getattr(node, port)
+            many = isinstance(value, tuple)
+            inputs[port] = tuple(rebuilt[child] for child in value) if many else rebuilt[value]
+        rebuilt[node] = replace(node, **inputs)
+    return infer(rebuilt[root])[rebuilt[root]]
+
+
+def test_every_runnable_node_has_a_case() -> None:
+    tried = {type(node) for case in CASES.values() for node in nodes.walk(case().query.node)}
+    kinds = [kind for kind in _all_kinds(nodes.Node) if kind.__name__ in nodes.__all__]
+    untried = [kind.__name__ for kind in kinds if runnable(kind) and kind not in tried]
+    assert not untried
+
+
+def _all_kinds(kind: type[nodes.Node]) -> list[type[nodes.Node]]:
+    return [kind, *(below for sub in kind.__subclasses__() for below in _all_kinds(sub))]
