@@ -65,7 +65,7 @@ from slackwater.plan.aggregations import (
 )
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
 from slackwater.punctuations import Punctuation, cti
-from slackwater.query import Grouped, Query, fixpoint, merge, stream
+from slackwater.query import Grouped, Query, RunningQuery, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close
 from slackwater.runtime import LEDGER, RAISE, Output
 from slackwater.times import BEGIN, INF
@@ -104,6 +104,7 @@ __all__ = [
     "PlanError",
     "Punctuation",
     "Query",
+    "RunningQuery",
     "SlackwaterError",
     "StreamProperties",
     "adjust",

@@ -60,8 +60,14 @@ class Event(NamedTuple):
     payload: Payload
 
 
+class Element:
+    """One item of a physical stream: an insert, an adjust or a control element."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Data:
+class _Data(Element):
     """What inserts and adjusts share: equality by identity of values (NaN = NaN)."""
 
     def _key(self) -> tuple[object, ...]:
@@ -133,7 +139,7 @@ class Adjust(_Data):
         return f"adjust({times}{_named(self.payload)})"
 
 
-class Control:
+class Control(Element):
     """An element that carries no event. Every kind of control element is a subclass.
 
     `movable` says that it may be delivered later within its batch without harm. That is so for a
@@ -142,9 +148,6 @@ class Control:
 
     __slots__ = ()
     movable = False
-
-
-Element: TypeAlias = Insert | Adjust | Control
 
 
 def insert(vs: Instant, ve: Instant, /, **payload: Any) -> Insert:
@@ -226,14 +229,20 @@ class Batch:
             if isinstance(element, Control):
                 controls.append(Placed(len(vs), element))
                 continue
-            vs.append(element.vs)
-            payloads.append(element.payload)
             if isinstance(element, Insert):
                 old_ve.append(element.vs)
                 new_ve.append(element.ve)
-            else:
+            elif isinstance(element, Adjust):
                 old_ve.append(element.ve)
                 new_ve.append(element.new_ve)
+            else:
+                raise InvalidElement(
+                    f"{element!r} is not an element of a stream",
+                    detail=f"it is of type {type(element).__name__}",
+                    hint="use sw.insert, sw.adjust and sw.cti, or sw.from_dataframe for tables",
+                )
+            vs.append(element.vs)
+            payloads.append(element.payload)
         return cls(
             np.array(vs, dtype=np.int64),
             np.array(old_ve, dtype=np.int64),

@@ -14,7 +14,7 @@ import polars as pl
 from slackwater import oracle, runtime
 from slackwater.consistency import Clock, Dial, OutputLatency, dial
 from slackwater.errors import PlanError
-from slackwater.events import Element, Stream
+from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
 from slackwater.plan import explain, nodes
 from slackwater.plan import lifetimes as lt
@@ -22,11 +22,11 @@ from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
 from slackwater.plan.properties import infer
 from slackwater.plan.schemas import require_columns, schema_of
-from slackwater.runtime import RAISE, Execution, OnInvalid, Output
+from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
 from slackwater.times import Duration, duration
 from slackwater.validity import StreamProperties
 
-__all__ = ["Grouped", "Query", "fixpoint", "merge", "stream"]
+__all__ = ["Grouped", "Query", "RunningQuery", "fixpoint", "merge", "stream"]
 
 
 def stream(
@@ -306,16 +306,16 @@ class Query:
         """
         return runtime.run(self.node, _by_source(inputs), batch=batch, on_invalid=on_invalid)
 
-    def open(self, *, on_invalid: OnInvalid = RAISE) -> Execution:
+    def open(self, *, on_invalid: OnInvalid = RAISE) -> RunningQuery:
         """Run in this process, step by step: push elements, read what the query says so far.
 
         >>> import slackwater as sw
         >>> s = sw.stream({"a": int})
         >>> running = s.window(sw.tumbling(10)).open()
-        >>> [list(batch) for batch in running.push(s.node, [sw.insert(3, 4, a=1)])]
+        >>> [list(batch) for batch in running.push(s, [sw.insert(3, 4, a=1)])]
         [[insert(10, 20, a=1)]]
         """
-        return Execution(self.node, on_invalid=on_invalid)
+        return RunningQuery(Execution(self.node, on_invalid=on_invalid))
 
     def meaning(self, inputs: Mapping[Query, History | Stream]) -> History:
         """The answer by definition, from whole histories: slow, for tests and for understanding.
@@ -330,6 +330,28 @@ class Query:
             for source, given in inputs.items()
         }
         return oracle.meaning(self.node, known)
+
+
+class RunningQuery:
+    """A query at work in this process. Elements go in as they come, a batch at a time."""
+
+    __slots__ = ("_execution",)
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    def push(self, stream: Query, elements: Stream) -> list[Batch]:
+        """Take in some elements of a stream as one batch; what the query says to that."""
+        return self._execution.push(_source(stream), elements)
+
+    @property
+    def output(self) -> Output:
+        """Everything that the query has said so far."""
+        return self._execution.output
+
+    def describe(self) -> list[Status]:
+        """How every operator stands: rows in and out, what it has promised, what it remembers."""
+        return self._execution.describe()
 
 
 class Grouped:

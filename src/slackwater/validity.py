@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.errors import InvalidElement, InvalidStream
-from slackwater.events import Batch, Control, Element, Stream
+from slackwater.events import Adjust, Batch, Element, Insert, Stream
 from slackwater.identity import row_keys
 from slackwater.punctuations import Promises, Punctuation
 from slackwater.times import BEGIN, show
@@ -259,9 +259,9 @@ def closed_up_to(stream: Stream, schema: pl.Schema | None = None) -> int:
 
 
 def _sync(element: Element) -> int:
-    if isinstance(element, Control) and not isinstance(element, Punctuation):
-        raise InvalidElement(f"{element!r} has no sync", detail="only punctuations and data do")
-    return element.sync
+    if isinstance(element, Insert | Adjust | Punctuation):
+        return element.sync
+    raise InvalidElement(f"{element!r} has no sync", detail="only punctuations and data do")
 
 
 def _is_key_at_every_prefix(batch: Batch) -> bool:

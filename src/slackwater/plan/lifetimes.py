@@ -20,7 +20,7 @@ Paper 1b section 4.2, erratum 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal, TypeAlias
 
@@ -399,7 +399,7 @@ def hopping(size: Duration, hop: Duration, *, closed: Literal["left", "right"] =
 
 def tumbling(size: Duration) -> Lifetime:
     """Adjoining windows: hopping by their own size."""
-    return hopping(size, size)
+    return replace(hopping(size, size), name=f"tumbling({show_length(duration(size))})")
 
 
 def inserts() -> Lifetime:

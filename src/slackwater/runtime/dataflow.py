@@ -108,7 +108,12 @@ class Dataflow:
         self._sink = Queue(0)
         self.operators: list[Running] = []
         outbound: dict[Node, list[Queue]] = {}
-        for node in walk(root):
+        order = list(walk(root))
+        for node in reversed(order):
+            # the outermost first: it is what the user wrote
+            if not isinstance(node, Source | Consistency | Latency):
+                step_of(node)
+        for node in order:
             if isinstance(node, Source):
                 self._entrances[node] = outbound[node] = []
             elif isinstance(node, Consistency | Latency):

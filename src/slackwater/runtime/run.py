@@ -20,10 +20,12 @@ from slackwater.history import History
 from slackwater.ledger import Ledger
 from slackwater.operators import Description
 from slackwater.plan.nodes import Node, Source
+from slackwater.plan.properties import infer
 from slackwater.punctuations import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
+from slackwater.validity import StreamProperties
 
 __all__ = ["Execution", "Inputs", "Output", "Status", "run"]
 
@@ -37,10 +39,13 @@ class Output:
     can no longer change.
     """
 
-    def __init__(self, schema: pl.Schema, ledger: Ledger) -> None:
+    def __init__(
+        self, schema: pl.Schema, ledger: Ledger, properties: StreamProperties | None = None
+    ) -> None:
         self.batches: list[Batch] = []
         self.ledger = ledger
         self._schema = schema
+        self._properties = properties or StreamProperties()
         self._promised = Promises()
 
     def append(self, batch: Batch) -> None:
@@ -73,7 +78,9 @@ class Output:
 
     def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
         """The part of the answer that can no longer change."""
-        return self.as_history().settled(self.settled_until).to_polars(datetimes=datetimes)
+        never_lengthens = self._properties.never_lengthens
+        history = self.as_history().settled(self.settled_until, never_lengthens=never_lengthens)
+        return history.to_polars(datetimes=datetimes)
 
     def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
         """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
@@ -96,7 +103,7 @@ class Execution:
 
     def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE) -> None:
         self._dataflow = Dataflow(root)
-        self.output = Output(root.schema, Ledger())
+        self.output = Output(root.schema, Ledger(), infer(root)[root])
         self.edges = {
             source: Edge(source.stream_name, source.schema, on_invalid, self.output.ledger)
             for source in self._dataflow.sources

@@ -1,0 +1,239 @@
+"""The in-process runtime: arrival order, the edge, control elements, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+import pytest
+
+import slackwater as sw
+from slackwater.events import Control, Element
+from slackwater.plan.nodes import Source
+from slackwater.runtime import Dataflow, Execution
+
+
+def _numbers(name: str = "s") -> sw.Query:
+    return sw.stream({"a": int}, name=name)
+
+
+def test_a_script_of_pairs_is_read_in_its_order() -> None:
+    s, t = _numbers("s"), _numbers("t")
+    script: list[tuple[sw.Query, Element]] = [
+        (t, sw.insert(5, 9, a=1)),
+        (s, sw.insert(0, 9, a=2)),
+        (s, sw.cti(4)),
+        (t, sw.cti(3)),
+        (t, sw.adjust(5, 9, 7, a=1)),
+    ]
+    out = s.union(t).run(script, batch=1)
+    assert list(out) == [
+        sw.insert(5, 9, a=1),
+        sw.insert(0, 9, a=2),
+        sw.cti(3),
+        sw.adjust(5, 9, 7, a=1),
+    ]
+    assert out.history().rows() == [(2, 0, 9), (1, 5, 7)]
+
+
+def test_streams_are_read_in_turn_a_batch_at_a_time() -> None:
+    s, t = _numbers("s"), _numbers("t")
+    inputs = {
+        s: [sw.insert(i, i + 1, a=i) for i in range(3)],
+        t: [sw.insert(i, i + 1, a=10 + i) for i in range(5)],
+    }
+    out = s.union(t).run(inputs, batch=2)
+    assert [e.payload["a"] for e in out if isinstance(e, sw.Insert)] == [0, 1, 10, 11, 2, 12, 13, 14]
+
+
+def test_of_a_batch_only_the_last_promise_is_passed_on_but_each_is_kept() -> None:
+    s = _numbers()
+    elements = [sw.insert(0, 5, a=1), sw.cti(1), sw.insert(3, 4, a=2), sw.cti(2), sw.cti(2)]
+    assert list(s.inserts().run({s: elements}, batch=10)) == [
+        sw.insert(0, sw.INF, a=1),
+        sw.insert(3, sw.INF, a=2),
+        sw.cti(2),
+    ]
+    with pytest.raises(sw.InvalidStream, match=r"insert\(0, 4, a=2\) breaks the promise cti\(1\)"):
+        s.inserts().run({s: [sw.insert(0, 5, a=1), sw.cti(1), sw.insert(0, 4, a=2)]}, batch=10)
+
+
+def test_an_offender_raises_by_its_name_or_goes_to_the_ledger() -> None:
+    s = _numbers("orders")
+    bad: list[tuple[list[Element], str, Element]] = [
+        ([sw.cti(5), sw.insert(4, 6, a=1)], "promise broken", sw.insert(4, 6, a=1)),
+        ([sw.adjust(1, 9, 3, a=1)], "unknown event", sw.adjust(1, 9, 3, a=1)),
+        (
+            [sw.insert(1, 9, a=1), sw.adjust(1, 8, 3, a=1)],
+            "chain out of order",
+            sw.adjust(1, 8, 3, a=1),
+        ),
+    ]
+    for elements, rule, offender in bad:
+        good = sw.insert(7, 8, a=7)
+        with pytest.raises(sw.InvalidStream) as error:
+            s.inserts().run({s: [*elements, good]})
+        assert error.value.rule == rule
+        assert error.value.element == offender
+        assert error.value.position == len(elements) - 1
+
+        out = s.inserts().run({s: [*elements, good]}, on_invalid=sw.LEDGER, batch=2)
+        [entry] = out.ledger
+        assert (entry.element, entry.reason, entry.place) == (offender, rule, "orders")
+        kept = [e for e in [*elements, good] if e != offender and isinstance(e, sw.Insert)]
+        assert len(out.history()) == len(kept)
+
+
+def test_rows_of_other_columns_are_refused() -> None:
+    s = _numbers()
+    table = pl.DataFrame({"at": [1], "b": [1]})
+    with pytest.raises(sw.InvalidElement, match="do not have the columns of the stream"):
+        s.inserts().run({s: sw.from_dataframe(table, vs="at")})
+    with pytest.raises(sw.InvalidElement, match="unknown column 'b'"):
+        s.inserts().run({s: [sw.insert(0, 1, b=1)]})
+    with pytest.raises(sw.InvalidElement, match="cannot hold 'x'"):
+        s.inserts().run({s: [sw.insert(0, 1, a="x")]})
+
+
+def test_inputs_must_be_streams_that_the_query_reads() -> None:
+    s, t = _numbers("s"), _numbers("t")
+    with pytest.raises(sw.PlanError, match="does not read 't'"):
+        s.inserts().run({t: []})
+    with pytest.raises(sw.PlanError, match="is not a stream from outside"):
+        s.inserts().run({s.inserts(): []})
+    with pytest.raises(sw.PlanError, match="at least one element"):
+        s.inserts().run({s: []}, batch=0)
+
+
+NOT_YET: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "Join": lambda s: s.join(s, on="a"),
+    "Distinct": lambda s: s.distinct(),
+    "Intersect": lambda s: s.intersect(s),
+    "Difference": lambda s: s.difference(s),
+    "Aggregate": lambda s: s.aggregate(n=sw.count()),
+    "Rank": lambda s: s.aggregate(r=sw.rank("a")),
+    "GroupApply": lambda s: s.group_by("a").apply(lambda g: g.distinct()),
+    "Session": lambda s: s.window(sw.session(5)),
+    "Deletes": lambda s: s.deletes(),
+    "PointAtEnd": lambda s: s.point_at_end(),
+    "ClipBy": lambda s: s.clip(s, on="a"),
+    "Chop": lambda s: s.chop(5),
+    "Sort": lambda s: s.sort("a"),
+    "Align": lambda s: s.align(5),
+    "Finalize": lambda s: s.finalize(5),
+    "Cleanse": lambda s: s.cleanse(),
+    "Punctuate": lambda s: s.punctuate(lateness=5),
+    "Merge": lambda s: sw.merge(s, s),
+    "Fixpoint": lambda s: sw.fixpoint(s.union, schema={"a": int}),
+}
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_what_cannot_be_run_yet_is_refused_by_name(name: str) -> None:
+    query = NOT_YET[name](_numbers())
+    with pytest.raises(sw.PlanError) as refusal:
+        query.run({})
+    assert refusal.value.fact == f"{name} cannot be run yet"
+
+
+def test_an_expression_that_fails_on_data_names_the_row() -> None:
+    s = sw.stream({"a": str})
+    q = s.select(n=sw.col("a").cast(pl.Int64))
+    with pytest.raises(sw.OperatorError, match=r"select n: .* has no value for \{'a': 'x'\}"):
+        q.run({s: [sw.insert(0, 1, a="1"), sw.insert(0, 1, a="x")]})
+
+
+@dataclass(frozen=True)
+class Token(Control):
+    """A control element that the runtime knows nothing of."""
+
+    number: int
+
+
+def test_other_control_elements_keep_their_exact_place() -> None:
+    s = _numbers()
+    elements: list[Element] = [
+        sw.insert(0, 5, a=1),
+        sw.cti(0),
+        Token(1),
+        sw.insert(3, 4, a=2),
+        Token(2),
+        sw.cti(3),
+    ]
+    out = s.where(sw.col("a") > 0).shift(1).run({s: elements}, batch=10)
+    assert list(out) == [
+        sw.insert(1, 6, a=1),
+        sw.cti(1),
+        Token(1),
+        sw.insert(4, 5, a=2),
+        Token(2),
+        sw.cti(4),
+    ]
+
+
+def test_control_elements_that_would_have_to_be_aligned_are_refused() -> None:
+    s, t = _numbers("s"), _numbers("t")
+    with pytest.raises(sw.PlanError, match="Union cannot align"):
+        s.union(t).run({s: [Token(1)]})
+
+
+def test_a_node_with_several_readers_runs_once() -> None:
+    s = _numbers()
+    positive = s.where(sw.col("a") > 0)
+    running = positive.union(positive.shift(5), positive).open()
+    running.push(s, [sw.insert(0, 5, a=1), sw.insert(0, 5, a=-1)])
+    [where, shift, union] = running.describe()
+    assert (where.name, where.rows_in, where.rows_out) == ("Where", 2, 1)
+    assert (shift.name, shift.rows_in) == ("AlterLifetime", 1)
+    assert (union.name, union.rows_in, union.rows_out) == ("Union", 3, 3)
+
+
+def test_describe_says_who_holds_the_promise_back() -> None:
+    s, t = _numbers("s"), _numbers("t")
+    running = s.union(t).open()
+    running.push(s, [sw.cti(9)])
+    [union] = running.describe()
+    assert (union.promised, union.state.held_by) == (sw.BEGIN, 1)
+    running.push(t, [sw.cti(12)])
+    [union] = running.describe()
+    assert (union.promised, union.state.held_by) == (9, 0)
+
+
+def test_settled_includes_an_end_at_the_promise_only_if_nothing_can_lengthen_it() -> None:
+    elements = [sw.insert(0, 5, a=1), sw.insert(0, 4, a=2), sw.cti(5)]
+    unknown = _numbers()
+    declared = sw.stream({"a": int}, properties=sw.StreamProperties(never_lengthens=True))
+    assert unknown.shift(0).run({unknown: elements}).settled().rows() == [(2, 0, 4)]
+    assert declared.shift(0).run({declared: elements}).settled().rows() == [(2, 0, 4), (1, 0, 5)]
+
+
+def test_a_query_may_be_a_source_itself() -> None:
+    s = _numbers()
+    out = s.run({s: [sw.insert(0, 5, a=1), sw.cti(5)]})
+    assert list(out) == [sw.insert(0, 5, a=1), sw.cti(5)]
+
+
+def test_the_output_as_tables() -> None:
+    s = _numbers()
+    out = s.run({s: [sw.insert(0, None, a=1), sw.adjust(0, None, 5_000_000, a=1), sw.cti(1)]})
+    assert out.changelog().rows() == [
+        ("insert", 0, sw.INF, None, 1),
+        ("adjust", 0, sw.INF, 5_000_000, 1),
+        ("cti", 1, None, None, None),
+    ]
+    [(a, vs, ve)] = out.history(datetimes=True).rows()
+    assert (a, str(vs), str(ve)) == (1, "1970-01-01 00:00:00+00:00", "1970-01-01 00:00:05+00:00")
+    assert (out.taken_back, len(out), out.settled_until) == (1, 3, 1)
+
+
+def test_deep_plans_do_not_exhaust_the_stack() -> None:
+    query = source = _numbers()
+    for _ in range(3000):
+        query = query.shift(1)
+    dataflow = Dataflow(query.node)
+    assert len(dataflow.operators) == 3000
+    execution = Execution(query.node)
+    assert isinstance(source.node, Source)
+    [out] = execution.push(source.node, [sw.insert(0, 5, a=1)])
+    assert list(out) == [sw.insert(3000, 3005, a=1)]
