@@ -27,15 +27,17 @@ class Case:
 
     query: sw.Query
     sources: tuple[sw.Query, ...]
+    unbounded: bool = True
+    """whether events may last for ever"""
 
 
 SCHEMA = {"k": str, "v": int, "x": float}
 
 
-def _one(build: Callable[[sw.Query], sw.Query]) -> Callable[[], Case]:
+def _one(build: Callable[[sw.Query], sw.Query], *, unbounded: bool = True) -> Callable[[], Case]:
     def case() -> Case:
         source = sw.stream(SCHEMA, name="s")
-        return Case(build(source), (source,))
+        return Case(build(source), (source,), unbounded)
 
     return case
 
@@ -72,6 +74,9 @@ CASES: dict[str, Callable[[], Case]] = {
         lambda s: s.alter_lifetime(end=sw.least(sw.most(sw.VE - 2, sw.VS + 1), sw.VS + 5))
     ),
     "one start for all": _one(lambda s: s.alter_lifetime(start=-100, end=sw.VE)),
+    "deletes": _one(lambda s: s.deletes()),
+    "point at end": _one(lambda s: s.point_at_end()),
+    "chop": _one(lambda s: s.chop(3), unbounded=False),
     "union": _two(lambda a, b: a.union(b)),
     "union with itself": _one(lambda s: s.union(s.shift(1), s)),
     "several operators": _two(

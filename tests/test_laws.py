@@ -28,8 +28,8 @@ def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stre
     """Batches of closed streams, in an order that keeps each stream's own."""
     cut = []
     for source in case.sources:
-        history = data.draw(histories(source.schema))
-        stream = data.draw(streams(history))
+        history = data.draw(histories(source.schema, unbounded=case.unbounded))
+        stream = data.draw(streams(history, unbounded=case.unbounded))
         cut.append([(source, part) for part in data.draw(batchings(stream))])
     turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
     waiting = [iter(parts) for parts in cut]
@@ -52,7 +52,10 @@ def test_every_prefix_is_valid_and_right_and_what_is_settled_is_final(
 @given(data=st.data())
 def test_equal_inputs_give_equal_outputs(name: str, data: st.DataObject) -> None:
     case = CASES[name]()
-    tellings = [data.draw(several(data.draw(histories(s.schema)), 2)) for s in case.sources]
+    tellings = []
+    for source in case.sources:
+        history = data.draw(histories(source.schema, unbounded=case.unbounded))
+        tellings.append(data.draw(several(history, 2, unbounded=case.unbounded)))
     first, second = (
         case.query.run(
             {s: telling[i] for s, telling in zip(case.sources, tellings, strict=True)},
@@ -72,8 +75,9 @@ def test_inferred_properties_hold(name: str, data: st.DataObject) -> None:
     manner = data.draw(st.sampled_from(MANNERS))
     inputs = {}
     for source in case.sources:
-        history = data.draw(histories(source.schema))
-        inputs[source] = sw.Batch.of(data.draw(streams(history, **manner)), source.schema)
+        history = data.draw(histories(source.schema, unbounded=case.unbounded))
+        stream = data.draw(streams(history, unbounded=case.unbounded, **manner))
+        inputs[source] = sw.Batch.of(stream, source.schema)
     observed = {s.node: StreamProperties.observed(stream) for s, stream in inputs.items()}
     declared = _with_declared(case.query.node, observed)
     out = case.query.run(inputs, batch=1).as_batch()

@@ -11,6 +11,9 @@ from typing import Any
 
 from slackwater.errors import PlanError
 from slackwater.operators.alter_lifetime import AlterLifetime
+from slackwater.operators.chop import Chop
+from slackwater.operators.deletes import Deletes
+from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.select import Select
 from slackwater.operators.step import Answer, Description, Step
 from slackwater.operators.union import Union
@@ -23,6 +26,9 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Where: Where,
     nodes.Select: Select,
     nodes.AlterLifetime: AlterLifetime,
+    nodes.Deletes: Deletes,
+    nodes.PointAtEnd: PointAtEnd,
+    nodes.Chop: Chop,
     nodes.Union: Union,
 }
 

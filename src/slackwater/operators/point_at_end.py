@@ -1,0 +1,46 @@
+"""PointAtEnd: the instant at which each row ends.
+
+    out = { (ve, ve + 1, p) | (vs, ve, p) in input, ve < INF }
+
+As for deletes, an event whose end moves loses one image and gains another.
+
+Pass: every row, at once. Keep: nothing. Propagate: the promise as it is.
+
+    in:   a [1, 9)     a [1, 9) -> [1, 5)                 cti(4)
+    out:  a [9, 10)    a [9, 10) -> gone, a [5, 6)        cti(4)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.events import Batch
+from slackwater.operators.deletes import images
+from slackwater.operators.step import Answer, Description
+from slackwater.plan import nodes
+from slackwater.punctuations import Punctuation
+from slackwater.times import plus
+
+__all__ = ["PointAtEnd"]
+
+
+@dataclass(frozen=True, slots=True)
+class PointAtEnd:
+    """The step of a `PointAtEnd` node. It has no state."""
+
+    node: nodes.PointAtEnd
+
+    def open(self) -> None:
+        """Nothing to remember."""
+
+    def on_batch(self, state: None, port: int, rows: Batch) -> Batch:
+        """The image of the old end goes, that of the new end comes."""
+        return images(rows, plus(rows.old_ve, 1), plus(rows.new_ve, 1))
+
+    def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
+        """No image starts before the sync of its row."""
+        return Answer((punctuation,))
+
+    def describe(self, state: None) -> Description:
+        """Stateless."""
+        return Description()
