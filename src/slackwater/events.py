@@ -65,6 +65,10 @@ class Element:
 
     __slots__ = ()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Notebooks and Hypothesis print an element as it is written."""
+        printer.text(repr(self))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Data(Element):
@@ -177,13 +181,21 @@ def adjust(vs: Instant, ve: Instant, new_ve: Instant, /, **payload: Any) -> Adju
 
 
 def refuse_reserved(names: Iterable[str]) -> None:
-    """Raise if a payload uses a name that a changelog needs for itself."""
+    """Raise if a payload uses a name that a changelog needs for itself, or polars for patterns."""
+    names = list(names)
     taken = [name for name in names if name in RESERVED]
     if taken:
         raise InvalidElement(
             f"a payload column cannot be named {taken[0]!r}",
             detail=f"reserved for the stream itself: {', '.join(RESERVED)}",
             hint=f"rename the column, for example to '{taken[0]}_'",
+        )
+    patterns = [name for name in names if name == "*" or name[:1] + name[-1:] == "^$"]
+    if patterns:
+        raise InvalidElement(
+            f"a payload column cannot be named {patterns[0]!r}",
+            detail="polars, which computes with the columns, reads it as a pattern of names",
+            hint="rename the column; only '*' and names from '^' to '$' are such patterns",
         )
 
 
@@ -370,6 +382,8 @@ def payload_frame(payloads: Sequence[Payload], schema: pl.Schema | None) -> pl.D
         }
     except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
         _refuse_value(payloads, schema, problem)
+    if any(series.dtype != schema[name] for name, series in columns.items()):
+        _refuse_value(payloads, schema, TypeError("a datetime that polars gives another type"))
     for name, series in columns.items():
         if series.dtype.is_decimal() or series.dtype.is_nested():
             _refuse_rounding(series, [payload[name] for payload in payloads])
@@ -418,15 +432,20 @@ def _refuse_columns(payload: Payload, schema: Mapping[str, Any]) -> None:
 def _refuse_value(payloads: Sequence[Payload], schema: pl.Schema, problem: Exception) -> None:
     for payload in payloads:
         for name, dtype in schema.items():
-            try:
-                pl.Series(name, [payload[name]], dtype, strict=True)
-            except (TypeError, OverflowError, pl.exceptions.PolarsError):
+            if not _fits(payload[name], dtype):
                 raise InvalidElement(
                     f"column {name!r} cannot hold {payload[name]!r}",
                     detail=f"it is of type {dtype}; payload: {dict(payload)}",
                     hint="convert the value, or declare the stream with another type",
                 ) from problem
     raise problem
+
+
+def _fits(value: object, dtype: pl.DataType) -> bool:
+    try:
+        return pl.Series([value], dtype=dtype, strict=True).dtype == dtype
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        return False
 
 
 def _nothing(rows: int) -> Iterator[Payload]:

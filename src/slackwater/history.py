@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["History", "datetime_columns", "with_times"]
 
-_COUNT = "\0count"
-
 
 class History:
     """A multiset of events, kept as columns: the payload's, then vs and ve.
@@ -172,10 +170,11 @@ class History:
 
     def minus(self, other: History) -> History:
         """The events of this history that the other lacks, as multisets."""
-        plus, less = (h.frame.with_columns(pl.lit(n).alias(_COUNT)) for h, n in ((self, 1), (other, -1)))
-        both = pl.concat([plus, less]).group_by(self.frame.columns).agg(pl.col(_COUNT).sum())
-        kept = both.filter(pl.col(_COUNT) > 0)
-        return History(_repeat(kept))
+        both = pl.concat([self.frame, other.frame])
+        ids = row_ids(both)
+        mine, theirs = (np.bincount(part, minlength=len(ids)) for part in np.split(ids, [len(self)]))
+        left = np.repeat(np.arange(len(ids)), np.maximum(mine - theirs, 0))
+        return History(both[left])
 
     def __len__(self) -> int:
         return self.frame.height
@@ -237,13 +236,6 @@ def _reconstitute(batch: Batch) -> pl.DataFrame:
     return pl.concat([inserted.filter(pl.Series(~touched)), differences[remaining]])
 
 
-def _repeat(counted: pl.DataFrame) -> pl.DataFrame:
-    """Each row as often as its count says."""
-    times = counted[_COUNT].to_numpy()
-    index = np.repeat(np.arange(counted.height), times)
-    return counted.drop(_COUNT)[index]
-
-
 def _refuse_first_unknown(batch: Batch) -> None:
     Validator(promises=False).admit(batch)
     raise AssertionError("the differences are invalid, but every element is valid")
@@ -251,19 +243,20 @@ def _refuse_first_unknown(batch: Batch) -> None:
 
 def _coalesce(frame: pl.DataFrame) -> pl.DataFrame:
     """Copy k starts where the multiplicity rises to k, and ends where it next falls below k."""
-    payload = frame.columns[:-2]
-    starts = frame.select(*payload, at=pl.col("vs"), step=pl.lit(1))
-    ends = frame.select(*payload, at=pl.col("ve"), step=pl.lit(-1))
-    steps = pl.concat([starts, ends]).group_by(*payload, "at").agg(pl.col("step").sum())
+    payload = frame.drop("vs", "ve")
+    ids = row_ids(payload)
+    starts = pl.DataFrame({"id": ids, "at": frame["vs"]}).with_columns(step=pl.lit(1))
+    ends = pl.DataFrame({"id": ids, "at": frame["ve"]}).with_columns(step=pl.lit(-1))
+    steps = pl.concat([starts, ends]).group_by("id", "at").agg(pl.col("step").sum())
     steps = steps.filter(pl.col("step") != 0).sort("at")
-    level = pl.col("step").cum_sum()
-    after = level.over(payload) if payload else level
-    steps = steps.with_columns(after=after).with_columns(before=pl.col("after") - pl.col("step"))
+    steps = steps.with_columns(after=pl.col("step").cum_sum().over("id"))
+    steps = steps.with_columns(before=pl.col("after") - pl.col("step"))
     # one row per copy whose life begins or ends here
     low, high = pl.min_horizontal("before", "after"), pl.max_horizontal("before", "after")
     copies = steps.with_columns(copy=pl.int_ranges(low, high)).explode("copy")
     rises = pl.col("step") > 0
-    pairs = copies.group_by(*payload, "copy", maintain_order=True).agg(
+    pairs = copies.group_by("id", "copy", maintain_order=True).agg(
         vs=pl.col("at").filter(rises), ve=pl.col("at").filter(~rises)
     )
-    return pairs.explode("vs", "ve").drop("copy").select(*payload, "vs", "ve")
+    pairs = pairs.explode("vs", "ve")
+    return payload[pairs["id"].to_numpy()].with_columns(pairs["vs"], pairs["ve"])

@@ -49,7 +49,8 @@ def row_ids(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
         return np.zeros(frame.height, dtype=np.int64)
     index = pl.int_range(pl.len(), dtype=pl.Int64).alias(_INDEX)
     first = pl.col(_INDEX).min().over(frame.columns)
-    return frame.with_columns(index).select(first).to_series().to_numpy()
+    # writable, for compiled kernels tell the two apart
+    return frame.with_columns(index).select(first).to_series().to_numpy(writable=True)
 
 
 def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.events import Batch, Control
-from slackwater.times import BEGIN, INF, Instant, chronon, show
+from slackwater.times import BEGIN, INF, Instant, Times, chronon, show
 
 __all__ = ["Promises", "Punctuation", "cti"]
 
@@ -44,7 +44,7 @@ class Punctuation(Control):
 
     def matches(self, batch: Batch) -> npt.NDArray[np.bool_]:
         """Which rows of the batch the promise speaks of."""
-        return batch.sync < self.before
+        return _behind(batch.sync, np.int64(self.before))
 
     def implies(self, other: Punctuation) -> bool:
         """Whether keeping this promise keeps the other one too."""
@@ -91,7 +91,7 @@ class Promises:
             if isinstance(placed.control, Punctuation) and placed.control.before > self.cti:
                 later = at_row[placed.position :]
                 np.maximum(later, placed.control.before, out=later)
-        return batch.sync < at_row
+        return _behind(batch.sync, at_row)
 
     def strengthened_by(self, controls: Iterable[Control]) -> tuple[Promises, list[Punctuation]]:
         """These promises and those, and the fewest punctuations that tell the difference."""
@@ -100,3 +100,9 @@ class Promises:
             if isinstance(control, Punctuation):
                 after = after.with_(control)
         return after, ([Punctuation(after.cti)] if after.cti > self.cti else [])
+
+
+def _behind(sync: Times, before: Times | np.int64) -> npt.NDArray[np.bool_]:
+    """Which syncs a cti forbids; cti(INF) forbids everything, an end that stays at INF included."""
+    forbidden: npt.NDArray[np.bool_] = (sync < before) | (before == INF)
+    return forbidden

@@ -1,0 +1,334 @@
+"""Input forms and output forms: how a table becomes a stream, and a stream a table.
+
+The rows of a table, in their order, are elements in arrival order:
+
+- `from_dataframe`: rows with a start only (points, or unbounded), rows with lifetimes, or changelog
+  rows, which say with a `kind` whether they insert, adjust or promise;
+- `from_open_close`: I- and D-streams, in which one row opens an event and another closes it;
+- `changelog`: the way back, one row per element; `from_dataframe` reads it as the same stream.
+
+Invariant: every row becomes exactly one element, or one entry of the ledger. A row that cannot be
+used is refused (`InvalidElement`) where there is no ledger; none is ever dropped silently.
+Not here: how columns are read (tables.py), whether the elements are valid together (validity.py).
+
+DESIGN section 6, paper 2 Example 3 (open and close), paper 1b section 3 (changelog rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from slackwater.errors import InvalidElement, PlanError
+from slackwater.events import Batch, Placed, Stream
+from slackwater.history import datetime_columns
+from slackwater.identity import row_ids
+from slackwater.ledger import Ledger
+from slackwater.punctuations import Punctuation
+from slackwater.tables import (
+    Instants,
+    Mask,
+    Rule,
+    Table,
+    concerned,
+    has_value,
+    instants,
+    kinds,
+    payload_of,
+    read_table,
+    refuse_unknown,
+    usable,
+)
+from slackwater.times import BEGIN, INF, Times
+
+__all__ = ["changelog", "from_dataframe", "from_open_close"]
+
+
+def from_dataframe(
+    df: Table,
+    *,
+    vs: str,
+    ve: str | None = None,
+    unbounded: bool = False,
+    kind: str | None = None,
+    new_ve: str | None = None,
+    schema: pl.Schema | None = None,
+    ledger: Ledger | None = None,
+    place: str = "rows",
+) -> Batch:
+    """The rows of a table as elements.
+
+    Without `ve` a row is a point [vs, vs + 1), or [vs, INF) if `unbounded`. With `ve` it is an
+    event with that lifetime; a null end is INF. With `kind` it is a row of a changelog: "insert",
+    "adjust" (the end moves from ve to new_ve) or "cti" (at vs, everything else null). An adjust
+    must have a new_ve; only in datetime columns, which cannot say INF otherwise, null means that.
+    All other columns are the payload, or those of `schema`, whose types they must fit.
+
+    >>> rides = pl.DataFrame({"bike": ["a", "b"], "out": [1, 2], "back": [4, None]})
+    >>> list(from_dataframe(rides, vs="out", ve="back"))
+    [insert(1, 4, bike='a'), insert(2, INF, bike='b')]
+    >>> list(from_dataframe(rides.drop("back"), vs="out"))
+    [insert(1, 2, bike='a'), insert(2, 3, bike='b')]
+
+    What cannot be used is refused, or set aside in a ledger:
+
+    >>> rides = pl.DataFrame({"bike": ["a", "b"], "out": [1, 9], "back": [4, 9]})
+    >>> from_dataframe(rides, vs="out", ve="back")
+    Traceback (most recent call last):
+        ...
+    slackwater.errors.InvalidElement: row 1 of rows cannot be used: ends before it starts
+      detail: {'bike': 'b', 'out': 9, 'back': 9}; 1 of 2 rows cannot be used
+      hint: repair the rows, or give ledger=Ledger() to set them aside and use the rest
+    >>> ledger = Ledger()
+    >>> list(from_dataframe(rides, vs="out", ve="back", ledger=ledger)), ledger.counts()
+    ([insert(1, 4, bike='a')], {'ends before it starts': 1})
+    """
+    _refuse_contradictions(ve, unbounded, kind, new_ve)
+    table = read_table(df)
+    given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve}
+    refuse_unknown(table, given)
+    payload, misfits = payload_of(table, given, schema)
+    start = instants(table, vs)
+    if ve is not None:
+        end = instants(table, ve)
+    else:
+        end = Instants.none(table.height) if unbounded else start.points()
+    if kind is None:
+        rules = [
+            Rule("time out of range", start.outside | end.outside),
+            Rule("no start", start.missing),
+            Rule("ends before it starts", start.times >= end.times),
+            *misfits,
+        ]
+        good = usable(table, rules, ledger, place)
+        return _where(Batch.inserts(start.times, end.times, payload), good)
+    new_end = Instants.none(table.height) if new_ve is None else instants(table, new_ve)
+    inserts, adjusts, ctis = kinds(table[kind], ("insert", "adjust", "cti"))
+    more = ~end.missing | ~new_end.missing | has_value(payload, ctis)
+    rules = [
+        Rule("unknown kind", ~(inserts | adjusts | ctis)),
+        Rule("time out of range", start.outside | end.outside | new_end.outside),
+        Rule("no start", start.missing & ~ctis),
+        Rule("no new end", adjusts & new_end.missing & (not new_end.null_is_inf)),
+        Rule("ends before it starts", ~ctis & (start.times >= end.times)),
+        Rule("ends before it starts", adjusts & (new_end.times < start.times)),
+        Rule("insert with a new end", inserts & ~new_end.missing),
+        Rule("cti with more than a time", ctis & more),
+        *misfits,
+    ]
+    good = usable(table, rules, ledger, place)
+    old_ve = np.where(adjusts, end.times, start.times)
+    batch = Batch(start.times, old_ve, np.where(adjusts, new_end.times, end.times), payload)
+    controls = _punctuations(start.times, good & ctis, good & ~ctis)
+    return replace(_where(batch, good & ~ctis), controls=controls)
+
+
+def from_open_close(
+    df: Table,
+    *,
+    at: str,
+    kind: str = "kind",
+    schema: pl.Schema | None = None,
+    ledger: Ledger | None = None,
+    place: str = "rows",
+) -> Batch:
+    """Rows that open and close events (I- and D-streams) as elements.
+
+    A row with kind "open" begins an event at `at`, of yet unknown end; "close" ends the last event
+    of the same payload, or, if that was closed before, revises its end; "cti" promises. One event
+    per payload is alive at a time. An event that is closed where it was opened is gone, as if it
+    had never been opened.
+
+    >>> trips = pl.DataFrame({"kind": ["open", "close", "open", "close"],
+    ...                       "bike": ["b", "b", "c", "b"], "at": [2, 6, 3, 5]})
+    >>> for element in from_open_close(trips, at="at"):
+    ...     print(element)
+    insert(2, INF, bike='b')
+    adjust(2, INF, 6, bike='b')
+    insert(3, INF, bike='c')
+    adjust(2, 6, 5, bike='b')
+
+    What cannot be used: "close without open", "close before open", and "open while open", when the
+    last event of that payload ends after the new one would begin.
+    """
+    table = read_table(df)
+    given = {"at": at, "kind": kind}
+    refuse_unknown(table, given)
+    payload, misfits = payload_of(table, given, schema)
+    time = instants(table, at)
+    opens, closes, ctis = kinds(table[kind], ("open", "close", "cti"))
+    rules = [
+        Rule("unknown kind", ~(opens | closes | ctis)),
+        Rule("time out of range", time.outside),
+        Rule("no time", (opens & (time.times == INF)) | (closes & time.missing)),
+        Rule("cti with more than a time", has_value(payload, ctis)),
+        *misfits,
+    ]
+    rows = np.flatnonzero(~ctis & ~concerned(rules))
+    moves = row_ids(payload)[rows], time.times[rows], opens[rows]
+    followed = _follow(*moves)
+    if followed.suspect.any():
+        reasons = np.full(table.height, "", dtype=object)
+        reasons[rows] = _walk(*moves, followed.suspect)
+        names = ("close without open", "close before open", "open while open")
+        rules += [Rule(name, reasons == name) for name in names]
+        in_order = reasons[rows] == ""
+        followed = _follow(*(column[in_order] for column in moves))
+        assert not followed.suspect.any(), "what the walk lets through is in order"
+    good = usable(table, rules, ledger, place)
+    kept = payload.filter(pl.Series(good & ~ctis))
+    controls = _punctuations(time.times, good & ctis, good & ~ctis)
+    return Batch(followed.vs, followed.old_ve, followed.new_ve, kept, controls)
+
+
+def changelog(stream: Stream, *, datetimes: bool = False) -> pl.DataFrame:
+    """A stream as a table, one row per element in arrival order: kind, vs, ve, new_ve, the payload.
+
+    What an element does not have is null; so is INF in datetime columns. As an Arrow table or a
+    pandas frame: `.to_arrow()`, `.to_pandas()`.
+
+    >>> from slackwater.events import adjust, insert
+    >>> from slackwater.punctuations import cti
+    >>> frame = changelog([insert(0, 10, k="a"), cti(3), adjust(0, 10, 4, k="a")])
+    >>> for row in frame.rows():
+    ...     print(row)
+    ('insert', 0, 10, None, 'a')
+    ('cti', 3, None, None, None)
+    ('adjust', 0, 10, 4, 'a')
+    >>> list(from_dataframe(frame, vs="vs", ve="ve", kind="kind", new_ve="new_ve"))
+    [insert(0, 10, k='a'), cti(3), adjust(0, 10, 4, k='a')]
+    """
+    batch = Batch.of(stream)
+    is_insert = batch.is_insert
+    frame = pl.DataFrame(
+        {
+            "vs": batch.vs,
+            "ve": np.where(is_insert, batch.new_ve, batch.old_ve),
+            "new_ve": batch.new_ve,
+            "kind": is_insert,
+        }
+    ).select(
+        kind=pl.when("kind").then(pl.lit("insert")).otherwise(pl.lit("adjust")),
+        vs="vs",
+        ve="ve",
+        new_ve=pl.when(~pl.col("kind")).then("new_ve"),
+    )
+    frame = frame.hstack(batch.payload) if batch.payload.width else frame
+    frame = _with_punctuations(frame, batch.controls) if batch.controls else frame
+    return datetime_columns(frame) if datetimes else frame
+
+
+def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.DataFrame:
+    """Put one row per punctuation where it stands among the others."""
+    times = []
+    for placed in controls:
+        if not isinstance(placed.control, Punctuation):
+            raise InvalidElement(
+                f"{placed.control!r} cannot be written as a row",
+                detail="a changelog holds inserts, adjusts and punctuations",
+                hint="control elements are the engine's own; take them out before the output",
+            )
+        times.append(placed.control.before)
+    rows = frame.height
+    ctis = pl.DataFrame({"kind": "cti", "vs": times}, schema_overrides={"vs": pl.Int64})
+    every = pl.concat([frame, ctis], how="diagonal")
+    # np.insert puts what goes to the same place in the order given
+    order = np.insert(np.arange(rows), [p.position for p in controls], rows + np.arange(len(times)))
+    return every[order]
+
+
+def _refuse_contradictions(
+    ve: str | None, unbounded: bool, kind: str | None, new_ve: str | None
+) -> None:
+    if unbounded and ve is not None:
+        raise PlanError(
+            "rows with an end are not unbounded",
+            detail=f"ve={ve!r} and unbounded=True were both given",
+            hint="leave one of them out; a null end is INF",
+        )
+    if kind is not None and ve is None:
+        raise PlanError(
+            "a changelog needs the column of its ends",
+            detail=f"kind={kind!r} was given without ve",
+            hint="give ve=, and new_ve= if there are adjusts",
+        )
+    if new_ve is not None and kind is None:
+        raise PlanError(
+            "only a changelog has new ends",
+            detail=f"new_ve={new_ve!r} was given without kind",
+            hint="give kind=, the column that says which rows are adjusts",
+        )
+
+
+def _where(batch: Batch, rows: Mask) -> Batch:
+    return batch if rows.all() else batch.where(rows)
+
+
+def _punctuations(times: Times, promises: Mask, data: Mask) -> tuple[Placed, ...]:
+    """One cti per row that promises, placed among the rows that are data."""
+    places = np.cumsum(data)[promises].tolist()
+    befores = times[promises].tolist()
+    return tuple(Placed(at, Punctuation(t)) for at, t in zip(places, befores, strict=True))
+
+
+class _Followed(NamedTuple):
+    """Open and close rows as the rows of a batch, and which of them cannot be such."""
+
+    vs: Times
+    old_ve: Times
+    new_ve: Times
+    suspect: Mask
+
+
+def _follow(ids: Times, at: Times, opens: Mask) -> _Followed:
+    """What each row says of the events of its payload, given that all rows before it can be used."""
+    by_id = np.argsort(ids, kind="stable")
+    ids, at, opens = ids[by_id], at[by_id], opens[by_id]
+    row = np.arange(len(ids))
+    is_first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+    first = np.maximum.accumulate(np.where(is_first, row, 0))
+    opened = np.maximum.accumulate(np.where(opens, row, -1))
+    has_event = opened >= first
+    vs, new_ve = at[opened], np.where(opens, INF, at)
+    last_vs, last_ve = np.roll(vs, 1), np.roll(new_ve, 1)
+    # an event that is gone leaves its payload taken until when it was taken before
+    takes = opens & ~is_first & np.roll(has_event, 1) & (last_ve > last_vs)
+    taken = np.maximum.accumulate(np.where(takes, row, -1))
+    taken_until = np.where(taken >= first, last_ve[taken], BEGIN)
+    is_gone = (at == vs) & (last_ve == vs)
+    suspect = np.where(opens, taken_until > at, ~has_event | (at < vs) | is_gone)
+    old_ve = np.where(opens, at, last_ve)
+    back = np.argsort(by_id)
+    return _Followed(vs[back], old_ve[back], new_ve[back], suspect[back])
+
+
+def _walk(ids: Times, at: Times, opens: Mask, suspect: Mask) -> list[str]:
+    """Why each row cannot be used, "" if it can.
+
+    Whether a row can be used depends on which rows before it could, so the payloads that have a
+    suspect row are walked one row after the other; the others are in order.
+    """
+    reasons = [""] * len(ids)
+    rows = np.flatnonzero(np.isin(ids, ids[suspect]))
+    # by payload: start and end of its last event, and until when it is taken without that one
+    state: dict[int, tuple[int | None, int, int]] = {}
+    columns = (column[rows].tolist() for column in (ids, at, opens))
+    for row, key, time, opening in zip(rows.tolist(), *columns, strict=True):
+        vs, ve, taken_before = state.get(key, (None, BEGIN, BEGIN))
+        if opening:
+            taken_until = ve if vs is not None and ve > vs else taken_before
+            if taken_until > time:
+                reasons[row] = "open while open"
+            else:
+                state[key] = time, INF, taken_until
+        elif vs is None or time == vs == ve:
+            reasons[row] = "close without open"
+        elif time < vs:
+            reasons[row] = "close before open"
+        else:
+            state[key] = vs, time, taken_before
+    return reasons

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.identity import identity, row_ids, row_keys
+
+NAN = math.nan
+
+values = st.sampled_from([None, 0.0, -0.0, NAN, -NAN, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (NAN, -NAN, True),
+        (0.0, -0.0, True),
+        (None, NAN, False),
+        (None, 0.0, False),
+        ([0.0, NAN], [-0.0, NAN], True),
+        ([1.0, 2.0], [2.0, 1.0], False),
+        ([None], [], False),
+        ({"a": NAN, "b": 1}, {"b": 1, "a": NAN}, True),
+        ({"a": NAN}, {"a": None}, False),
+        ([{"a": [NAN]}], [{"a": [NAN]}], True),
+        ("1", 1, False),
+    ],
+)
+def test_identity_of_values(one, other, same):
+    assert (identity(one) == identity(other)) is same
+    if same:
+        assert hash(identity(one)) == hash(identity(other))
+
+
+def test_the_identity_of_rows_includes_nested_columns():
+    frame = pl.DataFrame({"x": [[0.0], [-0.0], [NAN], [NAN], [None], None]})
+    assert row_ids(frame).tolist() == [0, 0, 2, 2, 4, 5]
+    keys = row_keys(frame)
+    assert [keys.index(key) for key in keys] == [0, 0, 2, 2, 4, 5]
+
+
+def test_rows_without_columns_are_all_the_same():
+    assert row_ids(pl.DataFrame(height=3)).tolist() == [0, 0, 0]
+    assert row_keys(pl.DataFrame(height=3)) == [(), (), ()]
+
+
+@given(st.lists(st.tuples(values, st.sampled_from(["a", None])), max_size=10))
+def test_rows_by_columns_and_rows_one_by_one_have_the_same_identity(rows):
+    frame = pl.DataFrame(rows, schema={"x": pl.Float64, "k": pl.String}, orient="row")
+    keys = row_keys(frame)
+    assert row_ids(frame).tolist() == [keys.index(key) for key in keys]
+    by_hand = [tuple(identity(value) for value in row) for row in rows]
+    assert [keys.index(key) for key in keys] == [by_hand.index(key) for key in by_hand]
