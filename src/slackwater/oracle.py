@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
-from slackwater.errors import OperatorError
+from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Event, Payload
 from slackwater.history import History
 from slackwater.identity import identity
@@ -43,7 +43,7 @@ class Read(NamedTuple):
     passes: Mapping[str, bool]
 
 
-FIXPOINT_ROUNDS = 10_000
+FIXPOINT_ROUNDS = 1_000
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -355,6 +355,8 @@ def _number(aggregation: agg.Aggregation, values: list[Any], dtype: pl.DataType)
     """Exact arithmetic, rounded once: the same bag of values always gives the same bits."""
     if isinstance(aggregation, agg.Percentile):
         return _percentile(sorted(values, key=_order), aggregation.fraction, dtype)
+    if isinstance(aggregation, agg.Var | agg.Stddev) and len(values) < 2:
+        return None
     special = _not_finite(aggregation, values)
     if special is not None:
         return special
@@ -367,8 +369,6 @@ def _number(aggregation: agg.Aggregation, values: list[Any], dtype: pl.DataType)
     if isinstance(aggregation, agg.Avg):
         return _rounded(sum(exact, start=Fraction()) / size, dtype)
     assert isinstance(aggregation, agg.Var | agg.Stddev), aggregation
-    if size < 2:
-        return None
     mean = sum(exact, start=Fraction()) / size
     squares = sum(((x - mean) ** 2 for x in exact), start=Fraction())
     variance = _rounded(squares / (size - 1), dtype)
@@ -394,7 +394,7 @@ def _not_finite(aggregation: agg.Aggregation, values: list[Any]) -> float | None
     if not odd:
         return None
     if any(math.isnan(v) for v in odd) or isinstance(aggregation, agg.Var | agg.Stddev):
-        return None if isinstance(aggregation, agg.Var | agg.Stddev) and len(values) < 2 else math.nan
+        return math.nan
     if isinstance(aggregation, agg.Product):
         if any(v == 0 for v in values):
             return math.nan
@@ -543,6 +543,8 @@ def meaning(node: n.Node, inputs: Mapping[n.Node, History]) -> History:
         if each not in known:
             if isinstance(each, n.Fixpoint):
                 known[each] = fixpoint(each, inputs)
+            elif isinstance(each, n.Source):
+                raise PlanError(f"meaning: the stream {each.stream_name!r} was given no history")
             else:
                 known[each] = _DEFINITIONS[type(each)](each, *map(of, each.inputs))
         return known[each]
