@@ -266,9 +266,7 @@ def compare_with_batch(console: Console, view: HourlyView, departed: pl.DataFram
     )
     if not same or view.settled.height != expected.height:
         raise SystemExit("The answer differs from the batch computation.")
-    console.print(
-        f"[green]All {expected.height:,} settled answers equal a plain batch computation.[/]"
-    )
+    console.print(f"[green]All {expected.height:,} settled answers equal a plain batch computation.[/]")
 
 
 if __name__ == "__main__":

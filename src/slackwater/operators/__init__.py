@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slackwater.consistency import OutputLatency
 from slackwater.errors import PlanError
+from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.alter_lifetime import AlterLifetime
 from slackwater.operators.chop import Chop
 from slackwater.operators.deletes import Deletes
@@ -35,16 +37,21 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
 
 def runnable(kind: type[nodes.Node]) -> bool:
     """Whether there is an operator for this kind of node."""
-    return kind in _STEPS
+    return kind in _STEPS or kind is nodes.Aggregate
 
 
-def step_of(node: nodes.Node) -> Step:
-    """The operator of a node; refused by name where there is none yet."""
+def step_of(node: nodes.Node, latency: OutputLatency) -> Step:
+    """The operator of a node; refused by name where there is none yet.
+
+    `latency` concerns operators that show snapshots; the others emit whole rows at once.
+    """
     if not runnable(type(node)):
-        known = ", ".join(kind.__name__ for kind in _STEPS)
+        known = ", ".join(kind.__name__ for kind in (*_STEPS, nodes.Aggregate))
         raise PlanError(
             f"{node.name} cannot be run yet",
             detail=f"operators exist for: {known}",
             hint="query.meaning(inputs) computes the answer of any plan, slowly",
         )
+    if isinstance(node, nodes.Aggregate):
+        return Aggregate(node, latency)
     return _STEPS[type(node)](node)

@@ -397,9 +397,11 @@ def hopping(size: Duration, hop: Duration, *, closed: Literal["left", "right"] =
     return Lifetime(first, last, f"hopping({show_length(length)}, {show_length(step)}{right})")
 
 
-def tumbling(size: Duration) -> Lifetime:
+def tumbling(size: Duration, *, closed: Literal["left", "right"] = "left") -> Lifetime:
     """Adjoining windows: hopping by their own size."""
-    return replace(hopping(size, size), name=f"tumbling({show_length(duration(size))})")
+    window = hopping(size, size, closed=closed)
+    right = "" if closed == "left" else ", closed='right'"
+    return replace(window, name=f"tumbling({show_length(duration(size))}{right})")
 
 
 def inserts() -> Lifetime:

@@ -594,8 +594,10 @@ def _same_key_types(left: pl.Schema, right: pl.Schema, on: Mapping[str, str], wh
 
 
 def _only_reads(body: Node, argument: Argument, who: str) -> None:
-    for node in walk(body):
-        if isinstance(node, Source | Argument) and node is not argument:
+    nodes = list(walk(body))
+    own = {argument, *(node.argument for node in nodes if isinstance(node, Fixpoint))}
+    for node in nodes:
+        if isinstance(node, Source | Argument) and node not in own:
             raise PlanError(
                 f"{who}: the subplan may read only its group",
                 detail=f"it also reads {node.name} {node.describe()}".rstrip(),

@@ -14,11 +14,13 @@ from dataclasses import replace
 
 import polars as pl
 
+from slackwater.consistency import OutputLatency
+from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
 from slackwater.validity import StreamProperties
 
-__all__ = ["infer"]
+__all__ = ["infer", "output_latencies"]
 
 
 def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
@@ -28,6 +30,22 @@ def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
         rule = _RULES.get(type(node))
         below = [found[child] for child in node.inputs]
         found[node] = rule(node, *below) if rule else StreamProperties()
+    return found
+
+
+def output_latencies(root: n.Node) -> dict[n.Node, OutputLatency]:
+    """The output latency of every node: that of the nearest `Latency` above it, else EAGER."""
+    found = {root: OutputLatency.EAGER}
+    # readers before what they read
+    for node in reversed(list(n.walk(root))):
+        below = node.latency if isinstance(node, n.Latency) else found[node]
+        for child in node.inputs:
+            if found.setdefault(child, below) is not below:
+                raise PlanError(
+                    f"{child.name} is read at two output latencies",
+                    detail=f"{found[child].value} and {below.value}",
+                    hint="put latency() below the place where the stream is shared",
+                )
     return found
 
 

@@ -50,6 +50,12 @@ def polars_type(name: str, dtype: Any) -> pl.DataType:
     known = _PYTHON_TYPES.get(dtype, dtype)
     if isinstance(known, type) and issubclass(known, pl.DataType):
         known = known()
+    if isinstance(known, pl.Datetime | pl.Duration) and known.time_unit == "ns":
+        raise PlanError(
+            f"column {name!r} is finer than a microsecond: {known}",
+            detail="times and values of streams have microseconds, as Python's have",
+            hint="declare it as us, or as an integer of nanoseconds",
+        )
     if not isinstance(known, pl.DataType) or isinstance(known, pl.Object | pl.Unknown | pl.Null):
         raise PlanError(
             f"column {name!r} has a type that a stream cannot carry: {dtype!r}",

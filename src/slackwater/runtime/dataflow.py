@@ -22,6 +22,7 @@ from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
 from slackwater.operators import Description, Step, step_of
 from slackwater.plan.nodes import Consistency, Latency, Node, Source, walk
+from slackwater.plan.properties import output_latencies
 from slackwater.punctuations import Promises, Punctuation
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
@@ -109,10 +110,13 @@ class Dataflow:
         self.operators: list[Running] = []
         outbound: dict[Node, list[Queue]] = {}
         order = list(walk(root))
-        for node in reversed(order):
-            # the outermost first: it is what the user wrote
-            if not isinstance(node, Source | Consistency | Latency):
-                step_of(node)
+        latencies = output_latencies(root)
+        # outermost first: what the user wrote is what a refusal should name
+        steps = {
+            node: step_of(node, latencies[node])
+            for node in reversed(order)
+            if not isinstance(node, Source | Consistency | Latency)
+        }
         for node in order:
             if isinstance(node, Source):
                 self._entrances[node] = outbound[node] = []
@@ -120,7 +124,7 @@ class Dataflow:
                 # annotations: stateless operators are the same at every point of the spectrum
                 outbound[node] = outbound[node.input]
             else:
-                step = step_of(node)
+                step = steps[node]
                 inbound = [Queue(port) for port in range(len(node.inputs))]
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)

@@ -163,6 +163,7 @@ def _arrivals(edges: Mapping[Source, Edge], inputs: Inputs, size: int) -> Iterat
     """Batches in the order in which they arrive."""
     if isinstance(inputs, Mapping):
         require_sources(edges, inputs)
+        _require_all(edges, inputs)
         streams = [(source, edges[source].read(stream)) for source, stream in inputs.items()]
         turns = zip_longest(*(stream.split(size) for _, stream in streams))
         for turn in turns:
@@ -185,4 +186,14 @@ def require_sources(edges: Mapping[Source, Edge], given: Iterable[Source]) -> No
                 f"the query does not read {getattr(source, 'stream_name', source)!r}",
                 detail=f"it reads: {names}",
                 hint="inputs are given by the stream objects that the query was built from",
+            )
+
+
+def _require_all(edges: Mapping[Source, Edge], given: Mapping[Source, Stream]) -> None:
+    for source in edges:
+        if source not in given:
+            raise PlanError(
+                f"no input for {source.stream_name!r}",
+                detail="the query reads it",
+                hint="give [] for a stream that says nothing",
             )

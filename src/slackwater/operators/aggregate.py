@@ -1,0 +1,187 @@
+"""Aggregate: for each group, one row per snapshot in which at least one event is alive.
+
+    out = { (t_i, t_i+1, key, result(alive(key, t_i))) | t_i, t_i+1 consecutive endpoints of the key's
+            events, alive(key, t_i) not empty }
+
+Inserts and adjusts add and take away weights at endpoints; what a batch changes is the stretch of each
+key's timeline between its first and its last change. A snapshot that began before the cti keeps its
+value and may only get another end.
+
+Output latency: EAGER shows all snapshots of the input so far. PERFECTNESS_PRESERVING shows those that
+end at the output watermark tau or before it, where tau is the largest of the starts seen and of the
+endpoints that a cti has passed; ORDER_PRESERVING shows the open one, too, as [t, INF), and shortens it
+later.
+
+Pass: what the batch changes; on cti(t), all snapshots that end by t. Keep: per group the endpoints from
+the last one before the cti on. Propagate: cti(t); PERFECTNESS_PRESERVING only up to the earliest open
+snapshot of which nothing is shown, since it will be inserted with that start. A row that was cut where
+no endpoint remains is lengthened to t before cti(t) leaves.
+
+    count     in:   a [0, 10)   b [4, 6)                                cti(6)
+    EAGER     out:  1 [0, 10)   1 [0, 10) -> [0, 4), 2 [4, 6), 1 [6, 10)   cti(6)
+    PERFECT.  out:              1 [0, 4)                    2 [4, 6)    cti(6)
+
+Paper 1a section 3, errata 1 to 5 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from slackwater.consistency import OutputLatency
+from slackwater.errors import OperatorError, PlanError
+from slackwater.events import Batch
+from slackwater.kernels.grouping import Keys
+from slackwater.operators.step import Answer, Description
+from slackwater.operators.sums import Sums, is_linear
+from slackwater.plan import nodes
+from slackwater.punctuations import Punctuation
+from slackwater.state import Differences, Floats, Ints, Said, Timelines
+from slackwater.times import INF
+
+__all__ = ["Aggregate", "State"]
+
+
+@dataclass(slots=True)
+class State:
+    """The keys in use, and the timeline of each."""
+
+    keys: Keys
+    timelines: Timelines
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The step of an `Aggregate` node."""
+
+    node: nodes.Aggregate
+    latency: OutputLatency
+    sums: Sums = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, aggregation in self.node.aggregations.items():
+            if not is_linear(aggregation):
+                raise PlanError(
+                    f"{type(aggregation).__name__} cannot be run yet",
+                    detail=f"aggregate {name}: count, sum, avg, var and stddev can",
+                    hint="query.meaning(inputs) computes the answer of any plan, slowly",
+                )
+        sums = Sums(self.node.aggregations, self.node.input.schema, self.node.schema)
+        object.__setattr__(self, "sums", sums)
+
+    @property
+    def _open_ended(self) -> bool:
+        return self.latency is OutputLatency.ORDER_PRESERVING
+
+    def open(self) -> State:
+        """No keys."""
+        keys = Keys(pl.Schema({key: self.node.input.schema[key] for key in self.node.keys}))
+        timelines = Timelines(self.sums.width, self.sums.fwidth)
+        if self.latency is OutputLatency.EAGER:
+            timelines.horizon = INF
+        return State(keys, timelines)
+
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
+        """What the rows change in the snapshots that are shown."""
+        if not rows.rows:
+            return Batch.empty(self.node.schema)
+        key = state.keys.number(rows.payload)
+        ints, floats = self.sums.weights(rows.payload)
+        horizon = state.timelines.horizon
+        starts = rows.vs[rows.is_insert]
+        if len(starts):
+            horizon = max(horizon, int(starts.max()))
+        return self._absorb(state, _differences(rows, key, ints, floats), horizon)
+
+    def _absorb(self, state: State, differences: Differences, horizon: int) -> Batch:
+        said, overflow = state.timelines.absorb(
+            differences, len(state.keys), horizon, open_ended=self._open_ended
+        )
+        if overflow:
+            raise OperatorError(
+                "aggregate: a sum does not fit 64 bits",
+                detail=f"{self.node.describe()}",
+                hint="cast the column to a float or a decimal",
+            )
+        return self._rows(state, said)
+
+    def _rows(self, state: State, said: Said) -> Batch:
+        key_columns = state.keys.rows[said.key].get_columns() if self.node.keys else []
+        payload = pl.DataFrame([*key_columns, *self.sums.results(said.ints, said.floats)])
+        return _without_repetition(Batch(said.vs, said.old_ve, said.new_ve, payload), said.key)
+
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
+        """All snapshots that end by then; then the promise, and what it frees."""
+        cti, timelines = punctuation.before, state.timelines
+        rows, promise = None, cti
+        if self.latency is not OutputLatency.EAGER:
+            before = timelines.horizon
+            reached = timelines.last_pending(cti)
+            parts = [self._absorb(state, _nothing(self.sums), cti)]
+            timelines.horizon = max(before, reached)
+            if not self._open_ended:
+                parts.append(self._rows(state, timelines.lengthen_cut(cti)))
+                promise = min(cti, timelines.open_since())
+            rows = Batch.concat(parts)
+        alive = timelines.forget(cti)
+        if alive is not None:
+            alive = alive[: len(state.keys)]
+            timelines.renumber(alive, state.keys.keep(alive))
+        return Answer((Punctuation(promise),), rows)
+
+    def describe(self, state: State) -> Description:
+        """One row per endpoint that is remembered."""
+        return Description(state_rows=state.timelines.rows())
+
+
+def _nothing(sums: Sums) -> Differences:
+    none = np.empty(0, dtype=np.int64)
+    return Differences(none, none, none, np.empty((0, sums.width), np.int64), np.empty((0, sums.fwidth)))
+
+
+def _differences(rows: Batch, key: Ints, ints: Ints, floats: Floats) -> Differences:
+    """Each row takes its event's weights away at its old end and adds them up to its new one."""
+    moved = rows.old_ve != rows.new_ve
+    before = moved & (rows.old_ve > rows.vs)
+    after = moved & (rows.new_ve > rows.vs)
+    parts = []
+    for mask, time, refs, sign in (
+        (after & ~before, rows.vs, 1, 1),
+        (before & ~after, rows.vs, -1, -1),
+        (before, rows.old_ve, -1, 1),
+        (after, rows.new_ve, 1, -1),
+    ):
+        count = int(np.count_nonzero(mask))
+        if count:
+            refs_column = np.full(count, refs, dtype=np.int64)
+            parts.append(
+                Differences(key[mask], time[mask], refs_column, sign * ints[mask], sign * floats[mask])
+            )
+    if not parts:
+        return Differences(key[:0], rows.vs[:0], rows.vs[:0], ints[:0], floats[:0])
+    return Differences.concat(parts)
+
+
+def _without_repetition(rows: Batch, key: Ints) -> Batch:
+    """A row that is removed and comes again with the same payload just gets its new end."""
+    removed = (rows.new_ve == rows.vs)[:-1]
+    again = (rows.is_insert[1:]) & (rows.vs[1:] == rows.vs[:-1]) & (key[1:] == key[:-1]) & removed
+    candidates = np.flatnonzero(again)
+    if not len(candidates):
+        return rows
+    first, second = rows.payload[candidates], rows.payload[candidates + 1]
+    same = np.ones(len(candidates), dtype=np.bool_)
+    for name in rows.schema:
+        same &= first[name].eq_missing(second[name]).to_numpy()
+    pairs = candidates[same]
+    if not len(pairs):
+        return rows
+    new_ve = rows.new_ve.copy()
+    new_ve[pairs] = rows.new_ve[pairs + 1]
+    keep = np.ones(rows.rows, dtype=np.bool_)
+    keep[pairs + 1] = False
+    merged = Batch(rows.vs, rows.old_ve, new_ve, rows.payload)
+    return merged.where(keep & (rows.old_ve != new_ve))
