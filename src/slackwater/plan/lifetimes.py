@@ -90,6 +90,10 @@ class Term:
         """The linear sums it is made of."""
         raise NotImplementedError
 
+    def picks(self, pick: Literal["least", "most"]) -> bool:
+        """Whether it takes the least, or the most, of several terms somewhere."""
+        raise NotImplementedError
+
     def _scaled(self, factor: int) -> Term:
         raise NotImplementedError
 
@@ -165,6 +169,9 @@ class Sum(Term):
     def sums(self) -> Iterator[Sum]:
         yield self
 
+    def picks(self, pick: Literal["least", "most"]) -> bool:
+        return False
+
     def mentions(self, name: str) -> bool:
         """Whether it depends on vs, or on ve."""
         return any(atom.mentions(name) for atom, _ in self.atoms)
@@ -218,6 +225,9 @@ class Choice(Term):
     def sums(self) -> Iterator[Sum]:
         for part in self.terms:
             yield from part.sums()
+
+    def picks(self, pick: Literal["least", "most"]) -> bool:
+        return self.pick == pick or any(part.picks(pick) for part in self.terms)
 
     def _each(self, change: Callable[[Term], Term], *, flip: bool = False) -> Choice:
         other: Literal["least", "most"] = "most" if self.pick == "least" else "least"

@@ -80,8 +80,14 @@ def _alter_lifetime(node: n.AlterLifetime, below: StreamProperties) -> StreamPro
 
 
 def _keeps_order(lifetime: Lifetime, below: StreamProperties) -> bool:
-    """Ends that follow ve must move exactly as starts follow vs; inserts alone allow later ends."""
+    """Ends that follow ve must move exactly as starts follow vs; inserts alone allow later ends.
+
+    With adjusts, `most` is out: an end that ve pulls down to another bound changes there, and not where
+    ve is.
+    """
     if not isinstance(lifetime.start, Sum):
+        return False
+    if not below.insert_only and lifetime.end.picks("most"):
         return False
     as_end = lifetime.start.with_ve_for_vs()
     for part in lifetime.end.sums():

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
-import numpy as np
 import polars as pl
 
 from slackwater.errors import PlanError
@@ -61,8 +60,7 @@ class Output:
     @property
     def taken_back(self) -> int:
         """How many rows shortened or removed an event that had been shown."""
-        shortened = ((b.new_ve < b.old_ve) & ~b.is_insert for b in self.batches)
-        return int(sum(np.count_nonzero(mask) for mask in shortened))
+        return sum(batch.taken_back for batch in self.batches)
 
     def as_batch(self) -> Batch:
         """All elements in one batch."""
