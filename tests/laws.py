@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 import slackwater as sw
+import slackwater.state
 from slackwater.events import Stream
 from slackwater.history import History
 from slackwater.oracle import meaning
@@ -20,6 +21,10 @@ from slackwater.plan.nodes import Node, Source
 from slackwater.plan.properties import output_latencies
 from slackwater.runtime import Execution
 from slackwater.validity import Validator
+
+
+# histories are tiny here: forget at every promise, or forgetting would never be tried
+slackwater.state.SWEEP_FROM = slackwater.state.SWEEP_FACTOR = 0
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,13 @@ CASES: dict[str, Callable[[], Case]] = {
     "chop": _one(lambda s: s.chop(3), unbounded=False),
     "union": _two(lambda a, b: a.union(b)),
     "union with itself": _one(lambda s: s.union(s.shift(1), s)),
+    "distinct": _one(lambda s: s.distinct()),
+    "distinct keys": _one(lambda s: s.select("k").distinct()),
+    "intersect": _two(lambda a, b: a.select("v").intersect(b.select("v"))),
+    "intersect all": _two(lambda a, b: a.select("v").intersect(b.select("v"), all=True)),
+    "difference": _two(lambda a, b: a.select("k").difference(b.select("k"))),
+    "difference all": _two(lambda a, b: a.select("x").difference(b.select("x"), all=True)),
+    "difference with itself": _one(lambda s: s.select("k").difference(s.shift(2).select("k"), all=True)),
     "several operators": _two(
         lambda a, b: a.where(sw.col("v") > 0).window(sw.hopping(4, 2)).union(b.clip(3)).select("k", "v")
     ),
@@ -112,6 +124,18 @@ for _name, _build in AGGREGATES.items():
     for _latency in sw.OutputLatency:
         CASES[f"{_name}, {_latency.value}"] = _one(
             lambda s, build=_build, latency=_latency: build(s).latency(latency)  # type: ignore[misc]
+        )
+
+
+GROUPED: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "aggregate": lambda g: g.where(sw.col("v") > 0).aggregate(n=sw.count(), t=sw.sum("x")),
+    "windows": lambda g: g.window(sw.hopping(4, 2)).select("v").union(g.shift(1).select("v")),
+    "nested": lambda g: g.group_by("v").apply(lambda h: h.select("x").aggregate(m=sw.avg("x"))),
+}
+for _name, _build in GROUPED.items():
+    for _keys in (("k",), ("x", "k")):
+        CASES[f"group_apply {_name} by {' and '.join(_keys)}"] = _one(
+            lambda s, body=_build, keys=_keys: s.group_by(*keys).apply(body)  # type: ignore[misc]
         )
 
 

@@ -19,16 +19,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels import timeline
+from slackwater.events import Batch
+from slackwater.kernels import runs, timeline
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Differences", "Said", "Timelines"]
 
 kernel: Any = timeline
+run_kernel: Any = runs
 """compiled functions: their many array arguments are passed by unpacking, which mypy cannot follow"""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+SWEEP_FROM = 1024
+SWEEP_FACTOR = 2
+"""what is frozen is looked for when this many rows, and so many times those of last time, are kept"""
 
 
 class Differences(NamedTuple):
@@ -51,15 +57,34 @@ class Differences(NamedTuple):
 
     def by_key(self) -> Differences:
         """Sorted by key and time, equal ones summed."""
-        return self._combined(np.lexsort((self.time, self.key)))
+        return self._combined(_order(self.key, _compact(self.time)))
 
     def by_time(self) -> Differences:
         """Sorted by time and key, equal ones summed."""
-        return self._combined(np.lexsort((self.key, self.time)))
+        return self._combined(_order(_compact(self.time), self.key))
 
     def _combined(self, order: Ints) -> Differences:
         ordered = self.take(order)
         return ordered.take(slice(0, kernel.combine(*ordered)))
+
+    @staticmethod
+    def of(rows: Batch, key: Ints, ints: Ints, floats: Floats) -> Differences:
+        """Each row takes its event's weights away at its old end, and adds them up to its new one."""
+        moved = rows.old_ve != rows.new_ve
+        before = moved & (rows.old_ve > rows.vs)
+        after = moved & (rows.new_ve > rows.vs)
+        parts = []
+        for mask, time, refs, sign in (
+            (after & ~before, rows.vs, 1, 1),
+            (before & ~after, rows.vs, -1, -1),
+            (before, rows.old_ve, -1, 1),
+            (after, rows.new_ve, 1, -1),
+        ):
+            count = np.full(int(np.count_nonzero(mask)), refs, dtype=np.int64)
+            parts.append(
+                Differences(key[mask], time[mask], count, sign * ints[mask], sign * floats[mask])
+            )
+        return Differences.concat(parts)
 
     @staticmethod
     def concat(parts: list[Differences]) -> Differences:
@@ -67,6 +92,26 @@ class Differences(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         return Differences._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+def _compact(time: Ints) -> Ints:
+    """Times in the same order, from 0, with INF right behind the last finite one."""
+    if not len(time):
+        return time
+    finite = time[time != INF]
+    first, last = (int(finite.min()), int(finite.max())) if len(finite) else (0, 0)
+    if last - first >= 2**62:
+        return time
+    return np.where(time == INF, last + 1, time) - first
+
+
+def _order(first: Ints, second: Ints) -> Ints:
+    """The order by two columns; sorted as one number where both fit into it."""
+    if len(first) and first.min() >= 0 and second.min() >= 0:
+        width = int(second.max()) + 1
+        if (int(first.max()) + 1) * width < 2**63:
+            return np.argsort(first * width + second)
+    return np.lexsort((second, first))
 
 
 class Said(NamedTuple):
@@ -109,7 +154,7 @@ class Timelines:
     pending: list[Differences] = field(default_factory=list)
     cut: Ints = field(default_factory=lambda: _times(0))
     """keys that may have a row that was cut where no endpoint remains"""
-    sweep_at: int = 1024
+    sweep_at: int = field(default_factory=lambda: SWEEP_FROM)
 
     def __post_init__(self) -> None:
         self.ints = np.zeros((0, self.width), dtype=np.int64)
@@ -159,7 +204,18 @@ class Timelines:
         self.pending = [run for run in self.pending if run.rows]
         return due
 
-    def _apply(self, changes: Differences, open_ended: bool) -> tuple[Said, bool]:
+    def absorb_runs(self, new: Differences, keys: int, rule: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Take in differences; how that changes the runs: key, start, old end, new end."""
+        self._admit_keys(keys)
+        changes = new.by_key()
+        output, scratch = self._make_room(changes)
+        rows: tuple[Ints, Ints, Ints, Ints] = run_kernel.apply(
+            rule, self.start, self.size, *self._entries(), *changes, *self._scratch(scratch), output
+        )
+        return rows
+
+    def _make_room(self, changes: Differences) -> tuple[int, int]:
+        """Room in the pool for the changes; how much output and scratch they need at most."""
         pool, output, scratch = kernel.room_needed(
             self.start, self.size, self.room, self.time, changes.key, changes.time
         )
@@ -168,6 +224,17 @@ class Timelines:
             self.top = kernel.relocate(
                 self.start, self.size, self.room, self.top, changes.key, *self._entries()
             )
+        return output, scratch
+
+    def _scratch(self, rows: int) -> tuple[Ints | Floats, ...]:
+        return (
+            *(np.empty(rows, dtype=np.int64) for _ in range(3)),
+            np.empty((rows, self.width), dtype=np.int64),
+            np.empty((rows, self.fwidth), dtype=np.float64),
+        )
+
+    def _apply(self, changes: Differences, open_ended: bool) -> tuple[Said, bool]:
+        output, scratch = self._make_room(changes)
         said = Said._make(
             (
                 *(np.empty(output, dtype=np.int64) for _ in range(4)),
@@ -180,14 +247,14 @@ class Timelines:
             self.size,
             *self._entries(),
             *changes,
-            *(np.empty(scratch, dtype=np.int64) for _ in range(3)),
-            np.empty((scratch, self.width), dtype=np.int64),
-            np.empty((scratch, self.fwidth), dtype=np.float64),
+            *self._scratch(scratch),
             open_ended,
             *said,
         )
         if not open_ended and self.horizon < INF:
-            self._remember_cut(np.unique(changes.key))
+            is_first = np.ones(changes.rows, dtype=np.bool_)
+            is_first[1:] = changes.key[1:] != changes.key[:-1]
+            self._remember_cut(changes.key[is_first])
         return Said._make(column[:rows] for column in said), overflow
 
     def _entries(self) -> tuple[Ints, Ints, Ints, Ints, Floats]:
@@ -243,30 +310,47 @@ class Timelines:
         """The earliest start of a row that is still open and of which nothing is shown; INF if none."""
         return int(kernel.open_since(self.start, self.size, self.time, self.shown, self.ints))
 
-    def forget(self, cti: int) -> npt.NDArray[np.bool_] | None:
-        """Drop what the cti has frozen, now and then; if so, which keys are still in use."""
+    def forget(self, cti: int, rule: int | None = None) -> npt.NDArray[np.bool_] | None:
+        """Drop what the cti has frozen, now and then; if so, which keys are still in use.
+
+        With a rule, the timelines are those of runs, whose starts are kept.
+        """
         if cti < INF and self.rows() < self.sweep_at:
             return None
         if cti == INF:
             self.size[:] = 0
             self.pending.clear()
         else:
-            kernel.purge(self.start, self.size, self.room, self.time, self.ints, cti)
+            self._purge(cti, rule)
         alive = self.size > 0
         for run in self.pending:
             alive[run.key] = True
-        self.sweep_at = max(1024, 2 * self.rows())
+        self.sweep_at = max(SWEEP_FROM, SWEEP_FACTOR * self.rows())
         return alive
+
+    def _purge(self, cti: int, rule: int | None) -> None:
+        if rule is None:
+            kernel.purge(self.start, self.size, self.room, self.time, self.ints, cti)
+        else:
+            slabs = (self.start, self.size, self.room)
+            run_kernel.purge(rule, *slabs, self.time, self.refs, self.ints, cti)
 
     def renumber(self, alive: npt.NDArray[np.bool_], numbers: Ints) -> None:
         """Keys have new numbers: compact the slabs of those that are left."""
         keep = np.flatnonzero(alive)
-        sizes = self.size[keep]
-        offsets = np.cumsum(sizes) - sizes
-        index = np.repeat(self.start[keep] - offsets, sizes) + np.arange(int(sizes.sum()))
-        self.time, self.refs, self.shown = self.time[index], self.refs[index], self.shown[index]
-        self.ints, self.floats = self.ints[index], self.floats[index]
-        self.start, self.size, self.room = offsets, sizes, sizes.copy()
-        self.top = len(index)
+        size = self.size[keep]
+        room = 2 * size
+        start = np.cumsum(room) - room
+        # where each entry is, and where it goes
+        offset = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+        source, target = np.repeat(self.start[keep], size) + offset, np.repeat(start, size) + offset
+        old = self._entries()
+        self.top = int(room.sum())
+        self.time, self.refs, self.shown, self.ints, self.floats = (
+            np.zeros((2 * self.top, *column.shape[1:]), dtype=column.dtype) for column in old
+        )
+        for column, before in zip(self._entries(), old, strict=True):
+            column[target] = before[source]
+        self.start, self.size, self.room = start, size, room
         self.pending = [run._replace(key=numbers[run.key]) for run in self.pending]
         self.cut = numbers[self.cut[alive[self.cut]]]

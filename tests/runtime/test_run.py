@@ -110,12 +110,8 @@ def test_inputs_must_be_streams_that_the_query_reads() -> None:
 
 NOT_YET: dict[str, Callable[[sw.Query], sw.Query]] = {
     "Join": lambda s: s.join(s, on="a"),
-    "Distinct": lambda s: s.distinct(),
-    "Intersect": lambda s: s.intersect(s),
-    "Difference": lambda s: s.difference(s),
     "Max": lambda s: s.aggregate(n=sw.max("a")),
     "Rank": lambda s: s.aggregate(r=sw.rank("a")),
-    "GroupApply": lambda s: s.group_by("a").apply(lambda g: g.distinct()),
     "Session": lambda s: s.window(sw.session(5)),
     "ClipBy": lambda s: s.clip(s, on="a"),
     "Sort": lambda s: s.sort("a"),

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["apply", "combine", "open_since", "purge", "relocate", "room_needed"]
+__all__ = ["apply", "combine", "merge", "open_since", "purge", "relocate", "room_needed"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -153,6 +153,87 @@ def _same(ints, floats, i, ints2, floats2, i2):
 
 
 @njit(cache=True)
+def merge(
+    base, n, time, refs, shown, ints, floats,  # the key's entries: where they start, how many
+    j, stop, change_time, change_refs, change_ints, change_floats,  # its changes, by time
+    s_time, s_refs, s_shown, s_ints, s_floats,  # scratch
+    old_ints, old_floats, d_ints, d_floats,  # sums: before, and added so far
+):  # fmt: skip
+    """Merge one key's changes into its entries.
+
+    Gives p: entries before it are as they were; touched_old: how many of the old ones from p on, now in
+    the scratch, were replaced; touched_new: up to where new ones stand in the pool; w: where the entries
+    end; and whether a sum overflowed. Entries behind the touched ones have only moved.
+    """
+    width, fwidth = ints.shape[1], floats.shape[1]
+    overflow = False
+    p = _first_from(time, base, n, change_time[j])
+    tail = n - p
+    s_time[:tail] = time[base + p : base + n]
+    s_refs[:tail] = refs[base + p : base + n]
+    s_shown[:tail] = shown[base + p : base + n]
+    s_ints[:tail] = ints[base + p : base + n]
+    s_floats[:tail] = floats[base + p : base + n]
+    d_ints[:] = 0
+    d_floats[:] = 0.0
+    if p > 0:
+        old_ints[:] = ints[base + p - 1]
+        old_floats[:] = floats[base + p - 1]
+    else:
+        old_ints[:] = 0
+        old_floats[:] = 0.0
+    i, w = 0, base + p
+    while i < tail or j < stop:
+        if j == stop:
+            quiet = True
+            for a in range(width):
+                quiet = quiet and d_ints[a] == 0
+            for f in range(fwidth):
+                quiet = quiet and d_floats[f] == 0.0
+            if quiet:
+                rest = tail - i
+                time[w : w + rest] = s_time[i:tail]
+                refs[w : w + rest] = s_refs[i:tail]
+                shown[w : w + rest] = s_shown[i:tail]
+                ints[w : w + rest] = s_ints[i:tail]
+                floats[w : w + rest] = s_floats[i:tail]
+                return p, i, w, w + rest, overflow
+        here = i < tail and (j == stop or s_time[i] <= change_time[j])
+        t = s_time[i] if here else change_time[j]
+        r = np.int64(0)
+        if here:
+            r += s_refs[i]
+            old_ints[:] = s_ints[i]
+            old_floats[:] = s_floats[i]
+        if j < stop and change_time[j] == t:
+            r += change_refs[j]
+            for a in range(width):
+                d_ints[a] += change_ints[j, a]
+            for f in range(0, fwidth, 2):
+                d_floats[f], d_floats[f + 1] = _add(
+                    d_floats[f], d_floats[f + 1], change_floats[j, f], change_floats[j, f + 1]
+                )
+            j += 1
+        if r > 0:
+            time[w] = t
+            refs[w] = r
+            shown[w] = s_shown[i] if here else t
+            for a in range(width):
+                total = old_ints[a] + d_ints[a]
+                if (old_ints[a] ^ total) & (d_ints[a] ^ total) < 0:
+                    overflow = True
+                ints[w, a] = total
+            for f in range(0, fwidth, 2):
+                floats[w, f], floats[w, f + 1] = _add(
+                    old_floats[f], old_floats[f + 1], d_floats[f], d_floats[f + 1]
+                )
+            w += 1
+        if here:
+            i += 1
+    return p, tail, w, w, overflow
+
+
+@njit(cache=True)
 def apply(
     start, size, time, refs, shown, ints, floats,  # entries
     key, change_time, change_refs, change_ints, change_floats,  # changes by (key, time)
@@ -172,79 +253,19 @@ def apply(
     changes = len(key)
     while j < changes:
         k = key[j]
-        base, n = start[k], size[k]
-        p = _first_from(time, base, n, change_time[j])
-        tail = n - p
-        s_time[:tail] = time[base + p : base + n]
-        s_refs[:tail] = refs[base + p : base + n]
-        s_shown[:tail] = shown[base + p : base + n]
-        s_ints[:tail] = ints[base + p : base + n]
-        s_floats[:tail] = floats[base + p : base + n]
-        d_ints[:] = 0
-        d_floats[:] = 0.0
-        if p > 0:
-            old_ints[:] = ints[base + p - 1]
-            old_floats[:] = floats[base + p - 1]
-        else:
-            old_ints[:] = 0
-            old_floats[:] = 0.0
-
-        # new entries, from the first change on
-        i, w = 0, base + p
-        touched_old, touched_new = tail, -1
-        while i < tail or (j < changes and key[j] == k):
-            pending = j < changes and key[j] == k
-            if not pending:
-                quiet = True
-                for a in range(width):
-                    quiet = quiet and d_ints[a] == 0
-                for f in range(fwidth):
-                    quiet = quiet and d_floats[f] == 0.0
-                if quiet:
-                    touched_old, touched_new = i, w
-                    rest = tail - i
-                    time[w : w + rest] = s_time[i:tail]
-                    refs[w : w + rest] = s_refs[i:tail]
-                    shown[w : w + rest] = s_shown[i:tail]
-                    ints[w : w + rest] = s_ints[i:tail]
-                    floats[w : w + rest] = s_floats[i:tail]
-                    w += rest
-                    break
-            here = i < tail and (not pending or s_time[i] <= change_time[j])
-            t = s_time[i] if here else change_time[j]
-            r = np.int64(0)
-            if here:
-                r += s_refs[i]
-                old_ints[:] = s_ints[i]
-                old_floats[:] = s_floats[i]
-            if pending and change_time[j] == t:
-                r += change_refs[j]
-                for a in range(width):
-                    d_ints[a] += change_ints[j, a]
-                for f in range(0, fwidth, 2):
-                    d_floats[f], d_floats[f + 1] = _add(
-                        d_floats[f], d_floats[f + 1], change_floats[j, f], change_floats[j, f + 1]
-                    )
-                j += 1
-            if r > 0:
-                time[w] = t
-                refs[w] = r
-                shown[w] = s_shown[i] if here else t
-                for a in range(width):
-                    total = old_ints[a] + d_ints[a]
-                    if (old_ints[a] ^ total) & (d_ints[a] ^ total) < 0:
-                        overflow = True
-                    ints[w, a] = total
-                for f in range(0, fwidth, 2):
-                    floats[w, f], floats[w, f + 1] = _add(
-                        old_floats[f], old_floats[f + 1], d_floats[f], d_floats[f + 1]
-                    )
-                w += 1
-            if here:
-                i += 1
-        if touched_new < 0:
-            touched_new = w
+        stop = j
+        while stop < changes and key[stop] == k:
+            stop += 1
+        base = start[k]
+        p, touched_old, touched_new, w, over = merge(
+            base, size[k], time, refs, shown, ints, floats,
+            j, stop, change_time, change_refs, change_ints, change_floats,
+            s_time, s_refs, s_shown, s_ints, s_floats,
+            old_ints, old_floats, d_ints, d_floats,
+        )  # fmt: skip
+        overflow = overflow or over
         size[k] = w - base
+        j = stop
 
         # what that changes: the row before the first change, then old and new rows side by side
         i, x = 0, base + p

@@ -17,6 +17,7 @@ from slackwater.operators.chop import Chop
 from slackwater.operators.deletes import Deletes
 from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.select import Select
+from slackwater.operators.setops import SetOperation
 from slackwater.operators.step import Answer, Description, Step
 from slackwater.operators.union import Union
 from slackwater.operators.where import Where
@@ -32,6 +33,9 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.PointAtEnd: PointAtEnd,
     nodes.Chop: Chop,
     nodes.Union: Union,
+    nodes.Distinct: SetOperation,
+    nodes.Intersect: SetOperation,
+    nodes.Difference: SetOperation,
 }
 
 

@@ -39,7 +39,7 @@ from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.punctuations import Punctuation
-from slackwater.state import Differences, Floats, Ints, Said, Timelines
+from slackwater.state import Differences, Ints, Said, Timelines
 from slackwater.times import INF
 
 __all__ = ["Aggregate", "State"]
@@ -94,7 +94,7 @@ class Aggregate:
         starts = rows.vs[rows.is_insert]
         if len(starts):
             horizon = max(horizon, int(starts.max()))
-        return self._absorb(state, _differences(rows, key, ints, floats), horizon)
+        return self._absorb(state, Differences.of(rows, key, ints, floats), horizon)
 
     def _absorb(self, state: State, differences: Differences, horizon: int) -> Batch:
         said, overflow = state.timelines.absorb(
@@ -140,29 +140,6 @@ class Aggregate:
 def _nothing(sums: Sums) -> Differences:
     none = np.empty(0, dtype=np.int64)
     return Differences(none, none, none, np.empty((0, sums.width), np.int64), np.empty((0, sums.fwidth)))
-
-
-def _differences(rows: Batch, key: Ints, ints: Ints, floats: Floats) -> Differences:
-    """Each row takes its event's weights away at its old end and adds them up to its new one."""
-    moved = rows.old_ve != rows.new_ve
-    before = moved & (rows.old_ve > rows.vs)
-    after = moved & (rows.new_ve > rows.vs)
-    parts = []
-    for mask, time, refs, sign in (
-        (after & ~before, rows.vs, 1, 1),
-        (before & ~after, rows.vs, -1, -1),
-        (before, rows.old_ve, -1, 1),
-        (after, rows.new_ve, 1, -1),
-    ):
-        count = int(np.count_nonzero(mask))
-        if count:
-            refs_column = np.full(count, refs, dtype=np.int64)
-            parts.append(
-                Differences(key[mask], time[mask], refs_column, sign * ints[mask], sign * floats[mask])
-            )
-    if not parts:
-        return Differences(key[:0], rows.vs[:0], rows.vs[:0], ints[:0], floats[:0])
-    return Differences.concat(parts)
 
 
 def _without_repetition(rows: Batch, key: Ints) -> Batch:
