@@ -3,8 +3,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,8 +16,10 @@ from tests.naive import SCHEMA, Marker
 
 from slackwater.errors import InvalidElement, InvalidTime
 from slackwater.events import Adjust, Batch, Element, Insert, Placed, adjust, insert
+from slackwater.history import History
 from slackwater.punctuations import cti
 from slackwater.times import INF
+from slackwater.validity import validate
 
 NAN = math.nan
 
@@ -228,3 +232,51 @@ def test_where_keeps_the_chosen_rows_and_every_control_element(data):
     chosen = iter(mask)
     expected = [e for e in elements if not isinstance(e, Insert | Adjust) or next(chosen)]
     assert list(batch.where(np.array(mask, dtype=np.bool_))) == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ([1], [1.5]),
+        ({"x": 1}, {"x": 1, "y": 2}),
+        (1.5, 2**60 + 1),
+        (dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+        (object(), object()),
+    ],
+)
+def test_inferred_types_never_change_a_value(values):
+    with pytest.raises(InvalidElement):
+        Batch.of([insert(0, 1, a=value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (pl.Datetime("ms"), dt.datetime(2020, 1, 1, microsecond=1)),
+        (pl.Duration("ms"), dt.timedelta(microseconds=1)),
+        (pl.Datetime("us", "Europe/Berlin"), dt.datetime(2020, 1, 1)),
+        (pl.Float64(), 2**60 + 1),
+        (pl.Datetime("us"), 5),
+        (pl.Int64(), True),
+    ],
+)
+def test_declared_types_never_change_a_value(dtype, value):
+    with pytest.raises(InvalidElement, match="cannot hold"):
+        Batch.of([insert(0, 1, a=value)], pl.Schema({"a": dtype}))
+
+
+def test_batches_made_by_hand_are_checked():
+    payload = pl.DataFrame({"a": [1]})
+    backwards = Batch.inserts(np.array([5]), np.array([3]), payload)
+    for use in (validate, History.of):
+        with pytest.raises(InvalidElement, match="must end after it starts"):
+            use(backwards)
+    with pytest.raises(InvalidElement, match="different lengths"):
+        Batch.inserts(np.array([5, 6]), np.array([7, 8]), payload).checked()
+
+
+def test_times_are_whole_numbers():
+    half: Any = 0.5
+    for wrong in (lambda: Insert(half, 2, {}), lambda: insert(0, pd.NaT), lambda: insert(0, half)):
+        with pytest.raises((InvalidElement, InvalidTime)):
+            wrong()

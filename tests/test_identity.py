@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import datetime as dt
 import math
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -55,3 +57,15 @@ def test_rows_by_columns_and_rows_one_by_one_have_the_same_identity(rows):
     assert row_ids(frame).tolist() == [keys.index(key) for key in keys]
     by_hand = [tuple(identity(value) for value in row) for row in rows]
     assert [keys.index(key) for key in keys] == [by_hand.index(key) for key in by_hand]
+
+
+def test_an_hour_that_comes_twice_is_two_instants():
+    """Where clocks are set back, Python calls 02:30 and 02:30 equal; they are an hour apart."""
+    berlin = ZoneInfo("Europe/Berlin")
+    first = dt.datetime(2020, 10, 25, 2, 30, tzinfo=berlin)
+    second = first.replace(fold=1)
+    assert first == second
+    assert identity(first) != identity(second)
+    frame = pl.DataFrame({"t": [first, second]}, schema={"t": pl.Datetime("us", "Europe/Berlin")})
+    assert len(set(row_keys(frame))) == 2
+    assert row_ids(frame).tolist() == [0, 1]

@@ -19,7 +19,7 @@ Paper 1a section 2.1, paper 1b section 3, paper 2 section III (growing adjusts).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -93,6 +93,7 @@ class Insert(_Data):
     payload: Payload = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _refuse_fractions(self.vs, self.ve)
         if self.vs >= self.ve:
             raise InvalidElement(
                 f"an event must end after it starts: vs={show(self.vs)}, ve={show(self.ve)}",
@@ -122,6 +123,7 @@ class Adjust(_Data):
     payload: Payload = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _refuse_fractions(self.vs, self.ve, self.new_ve)
         if self.vs >= self.ve or self.new_ve < self.vs:
             raise InvalidElement(
                 f"an event cannot end before it starts: vs={show(self.vs)}, ve={show(self.ve)}, "
@@ -141,6 +143,16 @@ class Adjust(_Data):
     def __repr__(self) -> str:
         times = f"{show(self.vs)}, {show(self.ve)}, {show(self.new_ve)}"
         return f"adjust({times}{_named(self.payload)})"
+
+
+def _refuse_fractions(*times: object) -> None:
+    for time in times:
+        if not isinstance(time, int):
+            raise InvalidElement(
+                f"{time!r} is not a time",
+                detail=f"it is of type {type(time).__name__}",
+                hint="sw.insert and sw.adjust also take datetimes",
+            )
 
 
 class Control(Element):
@@ -331,6 +343,23 @@ class Batch:
         payload = self.payload.slice(start, max(0, stop - start))
         return Batch(self.vs[start:stop], self.old_ve[start:stop], self.new_ve[start:stop], payload)
 
+    def checked(self) -> Batch:
+        """The batch, if every row is one that an element could be; for batches made by hand."""
+        lengths = {len(self.vs), len(self.old_ve), len(self.new_ve), self.payload.height}
+        if len(lengths) > 1:
+            raise InvalidElement("the columns of a batch have different lengths", detail=f"{lengths}")
+        nothing = (self.old_ve == self.vs) & (self.new_ve == self.vs)
+        wrong = np.flatnonzero((self.old_ve < self.vs) | (self.new_ve < self.vs) | nothing)
+        if len(wrong):
+            row = int(wrong[0])
+            times = ", ".join(show(int(c[row])) for c in (self.vs, self.old_ve, self.new_ve))
+            raise InvalidElement(
+                f"an event must end after it starts: row {row} has (vs, old_ve, new_ve) = ({times})",
+                detail=f"payload: {self.payload.row(row, named=True) if self.payload.width else {}}",
+                hint="a lifetime is [vs, ve) with vs < ve; an insert has old_ve = vs",
+            )
+        return self
+
     def data(self) -> Batch:
         """The same rows without control elements."""
         return replace(self, controls=())
@@ -390,20 +419,32 @@ def payload_frame(payloads: Sequence[Payload], schema: pl.Schema | None) -> pl.D
     if any(series.dtype != schema[name] for name, series in columns.items()):
         _refuse_value(payloads, schema, TypeError("a datetime that polars gives another type"))
     for name, series in columns.items():
-        if series.dtype.is_decimal() or series.dtype.is_nested():
-            _refuse_rounding(series, [payload[name] for payload in payloads])
+        _refuse_change(series, [payload[name] for payload in payloads])
     return pl.DataFrame(columns or None, height=len(payloads))
 
 
-def _refuse_rounding(series: pl.Series, values: Sequence[Any]) -> None:
-    """Polars rounds decimals to their scale and drops unknown struct fields: neither is ours to do."""
+def _refuse_change(series: pl.Series, values: Sequence[Any]) -> None:
+    """Polars rounds, cuts off and converts where types nearly fit: none of that is ours to do.
+
+    Floats of 32 bits are rounded on purpose.
+    """
+    if series.dtype == pl.Float32:
+        return
+    is_number = series.dtype.is_numeric()
     for kept, given in zip(series.to_list(), values, strict=True):
-        if identity(kept) != identity(given):
+        if kept is given or (type(kept) is type(given) and kept == given):
+            continue
+        is_flag = is_number and isinstance(given, bool)
+        if is_flag or _unhashable(given) or identity(kept) != identity(given):
             raise InvalidElement(
                 f"column {series.name!r} cannot hold {given!r} exactly",
                 detail=f"as {series.dtype} it would become {kept!r}",
-                hint="round the value yourself, or declare the stream with another type",
+                hint="round or convert the value yourself, or declare the stream with another type",
             )
+
+
+def _unhashable(value: object) -> bool:
+    return not isinstance(value, Hashable | Mapping | list)
 
 
 def _inferred(payloads: Sequence[Payload]) -> pl.DataFrame:
@@ -414,13 +455,22 @@ def _inferred(payloads: Sequence[Payload]) -> pl.DataFrame:
             _refuse_columns(payload, dict.fromkeys(names))
     columns = {name: [payload[name] for payload in payloads] for name in names}
     try:
-        return pl.DataFrame(columns or None, height=len(payloads), strict=True)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
+        frame = pl.DataFrame(columns or None, height=len(payloads), strict=True)
+    except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InvalidElement(
             "the payloads of one stream must have one type per column",
             detail=str(problem).splitlines()[0],
             hint="declare the types with sw.stream({...}), or make the values alike",
         ) from problem
+    for name, series in zip(names, frame.get_columns(), strict=True):
+        if isinstance(series.dtype, pl.Object):
+            raise InvalidElement(
+                f"column {name!r} holds values that a stream cannot carry",
+                detail=f"for example {columns[name][0]!r}",
+                hint="use Python's or Polars' own types",
+            )
+        _refuse_change(series, columns[name])
+    return frame
 
 
 def _refuse_columns(payload: Payload, schema: Mapping[str, Any]) -> None:

@@ -58,7 +58,7 @@ class History:
         An adjust of an event that is not there is refused (`InvalidStream`). Promises are not
         judged here: that is `validate`'s.
         """
-        return cls(_reconstitute(Batch.of(stream, schema)))
+        return cls(_reconstitute(Batch.of(stream, schema).checked()))
 
     @classmethod
     def from_events(cls, events: Iterable[Event], schema: pl.Schema) -> History:

@@ -8,6 +8,7 @@ It is not the equality of joins, where a null matches nothing.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -31,6 +32,9 @@ def identity(value: object) -> Hashable:
     """
     if isinstance(value, float):
         return _NAN if math.isnan(value) else value + 0.0
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        # two instants an hour apart are equal in Python where clocks are set back
+        return value.astimezone(dt.UTC)
     if isinstance(value, Mapping):
         return tuple((name, identity(value[name])) for name in sorted(value))
     if isinstance(value, list | tuple):
@@ -55,9 +59,12 @@ def row_ids(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
     """One hashable key per row of the frame, equal exactly when the rows are the same."""
-    plain = [dtype for dtype in frame.schema.dtypes() if not _needs_care(dtype)]
-    if len(plain) == frame.width:
-        return frame.rows() if frame.width else [()] * frame.height
+    if not frame.width:
+        return [()] * frame.height
+    # times as the integers they are: finer than Python's, and without its time zones
+    frame = frame.select(column.to_physical() for column in frame.get_columns())
+    if not any(_needs_care(dtype) for dtype in frame.schema.dtypes()):
+        return frame.rows()
     return [tuple(identity(value) for value in row) for row in frame.rows()]
 
 

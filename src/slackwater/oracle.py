@@ -538,15 +538,18 @@ _DEFINITIONS: dict[type[n.Node], Callable[..., History]] = {
 def meaning(node: n.Node, inputs: Mapping[n.Node, History]) -> History:
     """The history of a node, given the histories of the sources (and arguments) below it."""
     known = dict(inputs)
-
-    def of(each: n.Node) -> History:
-        if each not in known:
-            if isinstance(each, n.Fixpoint):
-                known[each] = fixpoint(each, inputs)
-            elif isinstance(each, n.Source):
-                raise PlanError(f"meaning: the stream {each.stream_name!r} was given no history")
-            else:
-                known[each] = _DEFINITIONS[type(each)](each, *map(of, each.inputs))
-        return known[each]
-
-    return of(node)
+    waiting = [node]
+    while waiting:
+        each = waiting[-1]
+        missing = [] if isinstance(each, n.Fixpoint) else [i for i in each.inputs if i not in known]
+        if each in known:
+            waiting.pop()
+        elif missing:
+            waiting += missing
+        elif isinstance(each, n.Source | n.Argument):
+            raise PlanError(f"meaning: the stream {each.describe()!r} was given no history")
+        elif isinstance(each, n.Fixpoint):
+            known[each] = fixpoint(each, inputs)
+        else:
+            known[each] = _DEFINITIONS[type(each)](each, *(known[i] for i in each.inputs))
+    return known[node]

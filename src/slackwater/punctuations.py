@@ -86,11 +86,12 @@ class Promises:
 
     def broken_by(self, batch: Batch) -> npt.NDArray[np.bool_]:
         """Which rows break a promise: one of these, or one made earlier in their own batch."""
-        at_row = np.full(batch.rows, self.cti, dtype=np.int64)
-        for placed in batch.controls:
-            if isinstance(placed.control, Punctuation) and placed.control.before > self.cti:
-                later = at_row[placed.position :]
-                np.maximum(later, placed.control.before, out=later)
+        # what was promised before each row, and one place more for what follows the last
+        at_row = np.full(batch.rows + 1, self.cti, dtype=np.int64)
+        promises = [p for p in batch.controls if isinstance(p.control, Punctuation)]
+        places = np.array([p.position for p in promises], dtype=np.int64)
+        np.maximum.at(at_row, places, [_before(p.control) for p in promises] or self.cti)
+        at_row = np.maximum.accumulate(at_row)[:-1]
         return _behind(batch.sync, at_row)
 
     def strengthened_by(self, controls: Iterable[Control]) -> tuple[Promises, list[Punctuation]]:
@@ -106,3 +107,8 @@ def _behind(sync: Times, before: Times | np.int64) -> npt.NDArray[np.bool_]:
     """Which syncs a cti forbids; cti(INF) forbids everything, an end that stays at INF included."""
     forbidden: npt.NDArray[np.bool_] = (sync < before) | (before == INF)
     return forbidden
+
+
+def _before(control: Control) -> int:
+    assert isinstance(control, Punctuation)
+    return control.before

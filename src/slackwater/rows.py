@@ -11,14 +11,14 @@ Invariant: every row becomes exactly one element, or one entry of the ledger. A 
 used is refused (`InvalidElement`) where there is no ledger; none is ever dropped silently.
 Not here: how columns are read (tables.py), whether the elements are valid together (validity.py).
 
-DESIGN section 6, paper 2 Example 3 (open and close), paper 1b section 3 (changelog rows).
+Paper 2 Example 3 (open and close), paper 1b section 3 (changelog rows).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -56,7 +56,7 @@ def from_dataframe(
     unbounded: bool = False,
     kind: str | None = None,
     new_ve: str | None = None,
-    schema: pl.Schema | None = None,
+    schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
 ) -> Batch:
@@ -91,7 +91,7 @@ def from_dataframe(
     table = read_table(df)
     given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve}
     refuse_unknown(table, given)
-    payload, misfits = payload_of(table, given, schema)
+    payload, misfits = payload_of(table, given, None if schema is None else pl.Schema(schema))
     start = instants(table, vs)
     if ve is not None:
         end = instants(table, ve)
@@ -132,7 +132,7 @@ def from_open_close(
     *,
     at: str,
     kind: str = "kind",
-    schema: pl.Schema | None = None,
+    schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
 ) -> Batch:
@@ -158,7 +158,7 @@ def from_open_close(
     table = read_table(df)
     given = {"at": at, "kind": kind}
     refuse_unknown(table, given)
-    payload, misfits = payload_of(table, given, schema)
+    payload, misfits = payload_of(table, given, None if schema is None else pl.Schema(schema))
     time = instants(table, at)
     opens, closes, ctis = kinds(table[kind], ("open", "close", "cti"))
     rules = [

@@ -74,6 +74,8 @@ def chronon(value: Instant | float) -> int:
     """
     if value is None or value == math.inf:
         return INF
+    if isinstance(value, dt.date) and value != value:  # noqa: PLR0124  # pandas' NaT is a datetime
+        raise InvalidTime("NaT is not a time", hint="an end that is not known yet is None, or INF")
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
         return (aware - _EPOCH) // _MICROSECOND
@@ -110,7 +112,8 @@ def _integer(value: object, what: str) -> int:
         raise InvalidTime(
             f"{value!r} is not {what}",
             detail=f"it is of type {type(value).__name__}",
-            hint="give an int (chronons), a datetime, a timedelta or a string such as '10 min'",
+            hint="give an int (chronons), or "
+            + ("a datetime" if what == "a time" else "a timedelta or a string such as '10 min'"),
         )
     integer = operator.index(value)
     if not BEGIN <= integer <= INF:
@@ -124,7 +127,7 @@ def _parse(text: str) -> int:
     body = body.removeprefix("-")
     total, at = Fraction(0), 0
     hint = "write a number and a unit, for example '10 min', '1 h 30 min' or '250 ms'"
-    if body in ("inf", "infinity"):
+    if body in ("inf", "infinity") and sign > 0:
         return INF
     while at < len(body):
         part = _PART.match(body, at)

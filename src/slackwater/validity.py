@@ -11,7 +11,7 @@ Paper 1a section 2.2 (Definitions 1 to 5), paper 2 section III-C, errata 6, 9 an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -59,12 +59,16 @@ class Validator:
 
     Rules, in the order in which they are judged: *promise broken* (sync behind an earlier cti, also
     one of the same batch), *chain out of order* (the adjust names an end that its event does not have
-    now), *unknown event*. It remembers the events that may still be adjusted: those that end behind
-    the last cti are forgotten.
+    now), *unknown event*, *declared property broken* (the source was declared to be better behaved). It
+    remembers the events that may still be adjusted: those that end behind the last cti are forgotten.
+
+    A validator that has raised has seen part of a batch, and is of no more use.
     """
 
-    def __init__(self, *, promises: bool = True) -> None:
+    def __init__(self, *, promises: bool = True, declared: StreamProperties | None = None) -> None:
         self._judge_promises = promises
+        self._declared = declared or StreamProperties()
+        self._latest_sync = self._latest_start = BEGIN
         self._promises = Promises()
         self._seen = 0
         # payload and start -> how many events end at each time
@@ -100,6 +104,8 @@ class Validator:
             if self._judge_promises
             else np.zeros(batch.rows, dtype=np.bool_)
         )
+        misbehaved = self._misbehaved(batch)
+        unique = self._declared.vs_payload_key
         keys = row_keys(batch.payload)
         times = zip(batch.vs.tolist(), batch.old_ve.tolist(), batch.new_ve.tolist(), strict=True)
         alive = self._alive
@@ -110,10 +116,14 @@ class Validator:
             if late:
                 yield self._late(batch, row)
                 continue
+            if old_ve > vs and (ends is None or old_ve not in ends):
+                yield self._no_such_event(batch, row, ends)
+                continue
+            if row in misbehaved or (unique and ends and old_ve == vs):
+                yield self._not_as_declared(batch, row, misbehaved.get(row, "vs_payload_key"))
+                continue
             if old_ve > vs:
-                if ends is None or old_ve not in ends:
-                    yield self._no_such_event(batch, row, ends)
-                    continue
+                assert ends is not None
                 _decrement(ends, old_ve)
             if new_ve > vs:
                 ends = alive.setdefault((vs, key), {}) if ends is None else ends
@@ -125,6 +135,43 @@ class Validator:
         # a stream that may break its promises may still adjust what they froze
         if self._judge_promises and len(alive) > self._purge_at:
             self._forget_frozen()
+
+    def _misbehaved(self, batch: Batch) -> dict[int, str]:
+        """Rows that break a declared property which columns alone can tell, and which one."""
+        declared, is_insert, sync = self._declared, batch.is_insert, batch.sync
+        found: dict[int, str] = {}
+        if declared.ordered:
+            before = np.concatenate([[self._latest_sync], sync])
+            for place, control in batch.controls:
+                if isinstance(control, Punctuation):
+                    before[place] = max(int(before[place]), control.before)
+            before = np.maximum.accumulate(before)
+            self._latest_sync = int(before[-1])
+            found |= dict.fromkeys(np.flatnonzero(sync < before[:-1]).tolist(), "ordered")
+        if declared.strictly_increasing:
+            starts = batch.vs[is_insert]
+            before = np.maximum.accumulate(np.concatenate([[self._latest_start], starts]))
+            self._latest_start = int(before[-1])
+            late = np.flatnonzero(is_insert)[(starts <= before[:-1]) & (before[:-1] > BEGIN)]
+            found |= dict.fromkeys(late.tolist(), "strictly_increasing")
+        if declared.insert_only:
+            found |= dict.fromkeys(np.flatnonzero(~is_insert).tolist(), "insert_only")
+        elif declared.never_lengthens:
+            longer = ~is_insert & (batch.new_ve > batch.old_ve)
+            found |= dict.fromkeys(np.flatnonzero(longer).tolist(), "never_lengthens")
+        return found
+
+    def _not_as_declared(self, batch: Batch, row: int, name: str) -> Violation:
+        element = _element(batch, row)
+        return Violation(
+            row=row,
+            position=self._position(batch, row),
+            element=element,
+            rule="declared property broken",
+            fact=f"{element!r} breaks the declared property {name!r}",
+            detail=f"the source was declared {', '.join(self._declared.names())}",
+            hint="declare only what always holds: answers may depend on it",
+        )
 
     def _forget_frozen(self) -> None:
         """Drop what no valid adjust can name: it would have sync < cti. Doubling amortises it."""
@@ -195,7 +242,7 @@ def validate(stream: Stream, schema: pl.Schema | None = None) -> None:
       detail: its sync is 3, and the history before 5 was promised not to change
       hint: send the promise later, or give the query more lateness
     """
-    Validator().admit(Batch.of(stream, schema))
+    Validator().admit(Batch.of(stream, schema).checked())
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +263,12 @@ class StreamProperties:
     never_lengthens: bool = False
     """no adjust makes an event end later"""
 
+    def __post_init__(self) -> None:
+        if self.insert_only:
+            object.__setattr__(self, "never_lengthens", True)
+            if self.strictly_increasing:
+                object.__setattr__(self, "vs_payload_key", True)
+
     @property
     def perfect(self) -> bool:
         """Ordered, and nothing is ever taken back."""
@@ -223,14 +276,7 @@ class StreamProperties:
 
     def names(self) -> list[str]:
         """The properties that hold, for people."""
-        fields = (
-            "ordered",
-            "insert_only",
-            "strictly_increasing",
-            "vs_payload_key",
-            "never_lengthens",
-        )
-        named = [name for name in fields if getattr(self, name)]
+        named = [field.name for field in fields(self) if getattr(self, field.name)]
         return [*named, "perfect"] if self.perfect else named
 
     @classmethod

@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.operators.alter_lifetime import AlterLifetime
@@ -54,6 +56,38 @@ def test_the_promise_out_is_kept_and_no_later_one_could_be(name: str, time: int)
     [promise] = step.on_punctuation(None, 0, sw.cti(time)).promises
     assert promise.before <= out.sync.min(), "some permitted element would break it"
     assert promise.before == out.sync.min(), "a later promise would hold just as well"
+
+
+def _terms(of: lt.Term) -> st.SearchStrategy[lt.Term]:
+    """Terms that do not fall: sums with constants, multiples, rounding, least and most."""
+    small = st.integers(-6, 6)
+    return st.recursive(
+        st.just(of) | small.map(lt.term),
+        lambda inner: st.one_of(
+            st.tuples(inner, small).map(lambda drawn: drawn[0] + drawn[1]),
+            st.tuples(inner, st.integers(1, 3)).map(lambda drawn: drawn[0] * drawn[1]),
+            st.tuples(inner, st.integers(1, 5)).map(lambda drawn: drawn[0].floor(drawn[1])),
+            st.tuples(inner, st.integers(1, 5)).map(lambda drawn: drawn[0].ceil(drawn[1])),
+            st.tuples(inner, inner).map(lambda drawn: sw.least(*drawn)),
+            st.tuples(inner, inner).map(lambda drawn: sw.most(*drawn)),
+        ),
+        max_leaves=4,
+    )
+
+
+@given(
+    start=_terms(sw.VS),
+    ends=st.lists(_terms(sw.VE) | _terms(sw.VS), min_size=1, max_size=3),
+    most=st.booleans(),
+    time=st.integers(-9, 9),
+)
+def test_no_promise_is_ever_too_strong(
+    start: lt.Term, ends: list[lt.Term], most: bool, time: int
+) -> None:
+    lifetime = lt.lifetime(start, end=sw.most(*ends) if most else sw.least(*ends))
+    source = nodes.Source("s", {"a": int}, StreamProperties())
+    out = AlterLifetime(nodes.AlterLifetime(source, lifetime)).on_batch(None, 0, _permitted_rows(time))
+    assert out.rows == 0 or lifetime.promise(time) <= out.sync.min()
 
 
 def test_closed_stays_closed_and_nothing_promised_stays_so() -> None:
@@ -114,6 +148,9 @@ def test_what_no_promise_would_survive_is_refused(start: lt.Term, end: lt.Term, 
         lambda: sw.sliding(0),
         lambda: sw.tumbling("-5 s"),
         lambda: sw.hopping("10 min", 0),
+        lambda: sw.tumbling(sw.INF),
+        lambda: sw.VS * 1.5,  # type: ignore[operator]
+        sw.least,
         lambda: sw.session(-1),
         lambda: lt.clip(0),
         lambda: lt.lifetime(sw.VS, duration=-3),

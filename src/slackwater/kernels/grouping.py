@@ -24,7 +24,7 @@ Hashes = npt.NDArray[np.uint64]
 
 _FREE = -1
 _LEAST_SLOTS = 64
-_MOST_CHUNKS = 32
+_LEAST_DELTA = 4096
 _NULL = 0x9E3779B97F4A7C15 - 2**63
 
 
@@ -33,19 +33,38 @@ class Keys:
     """The keys in use: their columns, by number, and a hash table that finds them."""
 
     schema: pl.Schema
-    rows: pl.DataFrame = field(init=False)
+    base: pl.DataFrame = field(init=False)
     """the key's columns, by number"""
+    delta: pl.DataFrame = field(init=False)
+    """those of the last numbers: small, so that a new key does not copy all others"""
     hashes: Hashes = field(init=False)
     slots: Ints = field(init=False)
     has_null: bool = False
 
     def __post_init__(self) -> None:
-        self.rows = pl.DataFrame(schema=self.schema)
+        self.base = self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = np.empty(0, dtype=np.uint64)
         self.slots = np.full(_LEAST_SLOTS, _FREE, dtype=np.int64)
 
     def __len__(self) -> int:
-        return self.rows.height
+        return self.base.height + self.delta.height
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """All keys, by number."""
+        return pl.concat([self.base, self.delta], rechunk=True)
+
+    def take(self, numbers: Ints) -> pl.DataFrame:
+        """The keys with these numbers, row by row."""
+        old = numbers < self.base.height
+        if old.all():
+            return self.base[numbers]
+        if not old.any():
+            return self.delta[numbers - self.base.height]
+        both = pl.concat([self.base[numbers[old]], self.delta[numbers[~old] - self.base.height]])
+        place = np.empty(len(numbers), dtype=np.int64)
+        place[np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])] = np.arange(len(numbers))
+        return both[place]
 
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
@@ -66,7 +85,7 @@ class Keys:
             if exact:
                 found[wanted] = candidates
                 break
-            same = _same_rows(keys[wanted], self.rows[candidates])
+            same = _same_rows(keys[wanted], self.take(candidates))
             found[wanted[same]] = candidates[same]
             skip[wanted[~same]] += 1
             wanted = wanted[~same]
@@ -83,8 +102,8 @@ class Keys:
         return column.to_numpy().view(np.uint64), not self.has_null
 
     def _only_one(self, rows: int) -> Ints:
-        if self.rows.height == 0:
-            self.rows = pl.DataFrame(height=1)
+        if len(self) == 0:
+            self.base = pl.DataFrame(height=1)
             self.hashes = np.zeros(1, dtype=np.uint64)
         return np.zeros(rows, dtype=np.int64)
 
@@ -92,33 +111,32 @@ class Keys:
         """Store the first of the unknown rows of each hash."""
         _, first = np.unique(hashes[unknown], return_index=True)
         rows = unknown[np.sort(first)]
-        start = self.rows.height
-        self.rows = pl.concat([self.rows, keys[rows]])
-        if self.rows.n_chunks() > _MOST_CHUNKS:
-            self.rows = self.rows.rechunk()
+        start = len(self)
+        self.delta = pl.concat([self.delta, keys[rows]], rechunk=True)
+        if self.delta.height > max(_LEAST_DELTA, self.base.height // 8):
+            self.base = pl.concat([self.base, self.delta], rechunk=True)
+            self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = np.concatenate([self.hashes, hashes[rows]])
-        if 2 * self.rows.height > len(self.slots):
-            self._rebuild(self.rows.height)
+        if 2 * len(self) > len(self.slots):
+            self._rebuild(len(self))
         else:
-            _insert(self.slots, self.hashes, np.arange(start, self.rows.height))
+            _insert(self.slots, self.hashes, np.arange(start, len(self)))
 
     def _rebuild(self, size: int) -> None:
         slots = _LEAST_SLOTS
         while slots < 4 * size:
             slots *= 2
         self.slots = np.full(slots, _FREE, dtype=np.int64)
-        _insert(self.slots, self.hashes, np.arange(self.rows.height))
+        _insert(self.slots, self.hashes, np.arange(size))
 
     def keep(self, alive: npt.NDArray[np.bool_]) -> Ints:
         """Forget the other keys. The new number of each old one, or -1; order is kept."""
         renumbered = np.where(alive, np.cumsum(alive) - 1, _FREE)
-        self.rows = (
-            self.rows.filter(pl.Series(alive))
-            if self.rows.width
-            else pl.DataFrame(height=int(alive.sum()))
-        )
+        kept = np.flatnonzero(alive)
+        self.base = self.take(kept) if self.schema else pl.DataFrame(height=len(kept))
+        self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = self.hashes[alive]
-        self._rebuild(self.rows.height)
+        self._rebuild(len(self))
         return renumbered
 
 

@@ -109,7 +109,7 @@ class Aggregate:
         return self._rows(state, said)
 
     def _rows(self, state: State, said: Said) -> Batch:
-        key_columns = state.keys.rows[said.key].get_columns() if self.node.keys else []
+        key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
         payload = pl.DataFrame([*key_columns, *self.sums.results(said.ints, said.floats)])
         return _without_repetition(Batch(said.vs, said.old_ve, said.new_ve, payload), said.key)
 

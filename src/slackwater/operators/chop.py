@@ -26,7 +26,7 @@ from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Punctuation
-from slackwater.times import INF
+from slackwater.times import INF, plus
 
 __all__ = ["Chop"]
 
@@ -50,7 +50,7 @@ class Chop:
         row = np.repeat(np.arange(rows.rows), pieces)
         piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + first[row]
         start = np.maximum(rows.vs[row], piece * period)
-        end = (piece + 1) * period
+        end = plus(piece * period, period)
         old_ve = np.maximum(start, np.minimum(end, rows.old_ve[row]))
         new_ve = np.maximum(start, np.minimum(end, rows.new_ve[row]))
         return Batch(start, old_ve, new_ve, rows.payload[row]).where(old_ve != new_ve)

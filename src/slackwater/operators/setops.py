@@ -76,7 +76,7 @@ class SetOperation:
         copies[:, port] = 1
         differences = Differences.of(rows, key, copies, np.zeros((rows.rows, 0)))
         key, vs, old_ve, new_ve = state.timelines.absorb_runs(differences, len(state.keys), self._rule)
-        return Batch(vs, old_ve, new_ve, state.keys.rows[key])
+        return Batch(vs, old_ve, new_ve, state.keys.take(key))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """Only what every port has promised holds; what that freezes is forgotten."""

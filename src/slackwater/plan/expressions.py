@@ -1,8 +1,9 @@
 """Expressions: Polars expressions that speak of one row at a time, checked against a schema.
 
 A stream has no last row and no fixed batches, so an expression that looks at other rows (sums, shifts,
-ranks, window functions) would mean something else for every batching. Such expressions are refused
-here, once, while the plan is built; so are columns that do not exist and types that do not fit.
+ranks, window functions, membership in another column) would mean something else for every batching. Such
+expressions are refused here, once, while the plan is built; so are columns that do not exist, types that
+do not fit, and expressions of which Polars cannot say what they look at (Python functions, list.eval).
 """
 
 from __future__ import annotations
@@ -14,18 +15,15 @@ import polars as pl
 from slackwater.errors import PlanError
 from slackwater.plan.schemas import require_columns
 
-__all__ = ["checked", "column", "type_of"]
+__all__ = ["column", "type_of"]
+
+_LOOK_UP = ("is_in", "replace", "replace_strict", "index_of", "search_sorted")
+"""functions that take a second operand whole: a column there would be all rows of a batch"""
 
 
 def column(value: str | pl.Expr) -> pl.Expr:
     """A column name or an expression, as an expression."""
     return pl.col(value) if isinstance(value, str) else value
-
-
-def checked(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.Expr:
-    """The expression, if it gives one value per row of that schema."""
-    type_of(expression, schema, who)
-    return expression
 
 
 def type_of(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
@@ -46,14 +44,22 @@ def type_of(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
             detail=f"it is of type {type(expression).__name__}",
             hint="write it with sw.col, for example sw.col('temp') > 30",
         )
-    require_columns(schema, expression.meta.root_names(), who)
-    for part in _parts(expression):
-        if not _one_row_at_a_time(part, who):
-            raise PlanError(
-                f"{who}: an expression must look at one row at a time",
-                detail=f"{part} depends on other rows",
-                hint="a stream has no fixed set of rows: use aggregate, sort or a join for that",
-            )
+    try:
+        require_columns(schema, expression.meta.root_names(), who)
+        for part in _parts(expression):
+            if not _one_row_at_a_time(part, schema):
+                raise PlanError(
+                    f"{who}: an expression must look at one row at a time",
+                    detail=f"{part} depends on other rows",
+                    hint="a stream has no fixed set of rows: use aggregate, sort or a join for that",
+                )
+    except pl.exceptions.PolarsError as problem:
+        raise PlanError(
+            f"{who}: this expression cannot be checked",
+            detail=f"{expression} may look at other rows, or at several columns at once",
+            hint="name one column at a time; compute what needs list.eval or a Python function before "
+            "it enters the stream",
+        ) from problem
     try:
         [dtype] = pl.DataFrame(schema=schema).select(expression).schema.dtypes()
     except pl.exceptions.PolarsError as problem:
@@ -68,26 +74,26 @@ def type_of(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
 
 def _parts(expression: pl.Expr) -> Iterator[pl.Expr]:
     yield expression
-    if _evaluates_inside_one_value(expression):
-        return
     for part in expression.meta.pop():
         yield from _parts(part)
 
 
-def _one_row_at_a_time(part: pl.Expr, who: str) -> bool:
-    if str(part).endswith(".python_udf()"):
-        raise PlanError(
-            f"{who}: a Python function inside an expression cannot be checked",
-            detail=f"{part} may look at other rows",
-            hint="compute the column before it enters the stream",
-        )
-    if _evaluates_inside_one_value(part):
-        return True
+def _one_row_at_a_time(part: pl.Expr, schema: pl.Schema) -> bool:
     meta = part.meta
-    return meta.is_row_separable() and (meta.is_length_preserving() or meta.is_literal())
+    # what holds an expression that Polars cannot resolve without a schema raises here
+    if not meta.is_row_separable() or not (meta.is_length_preserving() or meta.is_literal()):
+        return False
+    operands = meta.pop()
+    if len(operands) > 1:
+        function = str(part).removeprefix(str(operands[-1]))
+        if function.startswith(tuple(f".{name}(" for name in _LOOK_UP)):
+            return all(_whole_in_itself(operand, schema) for operand in operands[:-1])
+    return True
 
 
-def _evaluates_inside_one_value(part: pl.Expr) -> bool:
-    """list.eval and array.eval look at the elements of one row's value only."""
-    text = str(part)
-    return text.endswith(")") and (".list.eval(" in text or ".array.eval(" in text)
+def _whole_in_itself(operand: pl.Expr, schema: pl.Schema) -> bool:
+    """A literal, or a column in which every row has its own list."""
+    if operand.meta.is_literal():
+        return True
+    [dtype] = pl.DataFrame(schema=schema).select(operand).schema.dtypes()
+    return isinstance(dtype, pl.List | pl.Array)

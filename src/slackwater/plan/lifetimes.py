@@ -66,6 +66,11 @@ class Term:
         return term(other) + -self
 
     def __mul__(self, factor: int) -> Term:
+        if isinstance(factor, bool) or not isinstance(factor, int):
+            raise PlanError(
+                f"a time can be multiplied by an integer only, not by {factor}",
+                hint="floor() and ceil() round to multiples",
+            )
         return self._scaled(factor)
 
     __rmul__ = __mul__
@@ -135,7 +140,8 @@ class Floor:
 
     def at(self, vs: Times, ve: Times) -> Times:
         value = self.of.at(vs, ve)
-        return np.where(value == INF, INF, value - value % self.step)
+        whole = value > BEGIN + self.step
+        return np.where(value == INF, INF, np.where(whole, value - value % self.step, BEGIN))
 
     def mentions(self, name: str) -> bool:
         return self.of.mentions(name)
@@ -196,7 +202,7 @@ class Sum(Term):
     def _scaled(self, factor: int) -> Sum:
         return Sum(
             tuple((atom, factor * f) for atom, f in self.atoms if factor * f),
-            INF if self.constant == INF and factor > 0 else self.constant * factor,
+            INF if self.constant == INF and factor > 0 else _saturated(self.constant * factor),
         )
 
     def _floored(self, step: int) -> Sum:
@@ -249,6 +255,10 @@ VE: Term = Sum(((Symbol("ve"), 1),), 0)
 """The end of a row's lifetime."""
 
 
+def _saturated(value: int) -> int:
+    return max(BEGIN, min(value, INF))
+
+
 def term(value: Termlike) -> Term:
     """A term, or a length of time as a constant one."""
     return value if isinstance(value, Term) else Sum((), duration(value))
@@ -256,12 +266,18 @@ def term(value: Termlike) -> Term:
 
 def least(*terms: Termlike) -> Term:
     """The smallest of several terms."""
-    return Choice("least", tuple(term(part) for part in terms))
+    return Choice("least", _some(terms))
 
 
 def most(*terms: Termlike) -> Term:
     """The largest of several terms."""
-    return Choice("most", tuple(term(part) for part in terms))
+    return Choice("most", _some(terms))
+
+
+def _some(terms: tuple[Termlike, ...]) -> tuple[Term, ...]:
+    if not terms:
+        raise PlanError("least and most need at least one term")
+    return tuple(term(part) for part in terms)
 
 
 def _combine(left: Term, right: Term) -> Term:
@@ -399,6 +415,8 @@ def hopping(size: Duration, hop: Duration, *, closed: Literal["left", "right"] =
     ([20], [40])
     """
     length, step = _positive(size, "a window"), _positive(hop, "a hop")
+    if INF in (length, step):
+        raise PlanError("a window that moves has an end", hint="inserts() is the window without one")
     if closed not in ("left", "right"):
         raise PlanError(f"closed={closed!r} is not a side", hint="use 'left' or 'right'")
     first = VS.floor(step) + step if closed == "left" else VS.ceil(step)

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from slackwater.errors import PlanError
-from slackwater.events import RESERVED
+from slackwater.errors import InvalidElement, PlanError
+from slackwater.events import refuse_reserved
 
 __all__ = ["polars_type", "require_columns", "require_free", "schema_of", "suggestion"]
 
@@ -37,9 +37,9 @@ def schema_of(columns: Mapping[str, Any]) -> pl.Schema:
     >>> schema_of({"vs": int})
     Traceback (most recent call last):
         ...
-    slackwater.errors.PlanError: a column cannot be named 'vs'
+    slackwater.errors.PlanError: a payload column cannot be named 'vs'
       detail: reserved for the stream itself: kind, vs, ve, new_ve, pattern
-      hint: rename it, for example to 'vs_'
+      hint: rename the column, for example to 'vs_'
     """
     require_free(columns)
     return pl.Schema({name: polars_type(name, dtype) for name, dtype in columns.items()})
@@ -66,14 +66,12 @@ def polars_type(name: str, dtype: Any) -> pl.DataType:
 
 
 def require_free(names: Iterable[str]) -> None:
-    """Refuse payload columns that bear a reserved name."""
+    """Refuse payload columns that bear a reserved name, or none that Polars could look up."""
     for name in names:
-        if name in RESERVED:
-            raise PlanError(
-                f"a column cannot be named {name!r}",
-                detail=f"reserved for the stream itself: {', '.join(RESERVED)}",
-                hint=f"rename it, for example to '{name}_'",
-            )
+        try:
+            refuse_reserved([name])
+        except InvalidElement as problem:
+            raise PlanError(problem.fact, detail=problem.detail, hint=problem.hint) from problem
 
 
 def require_columns(schema: Mapping[str, Any], names: Iterable[str], who: str) -> None:
