@@ -19,7 +19,7 @@ from slackwater.testing import batchings, histories, several, streams
 from slackwater.validity import StreamProperties
 
 MANNERS: list[dict[str, Any]] = [{}, {"ordered": True}, {"perfect": True}, {"lengthen": False}]
-FEWER = settings(max_examples=max(1, settings().max_examples // 4))
+FEWER = settings(max_examples=max(1, settings().max_examples // 10))
 
 each_case = pytest.mark.parametrize("name", CASES)
 

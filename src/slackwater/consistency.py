@@ -30,6 +30,7 @@ __all__ = [
     "Clock",
     "Dial",
     "OutputLatency",
+    "clock_of",
     "dial",
     "weak",
 ]
@@ -69,6 +70,13 @@ class Dial:
                 "blocking cannot be longer than memory",
                 detail=f"blocking={show_length(self.blocking)}, memory={show_length(self.memory)}",
                 hint="what is forgotten cannot be waited for: enlarge memory or shrink blocking",
+            )
+
+        if self.perfect and self.blocking < INF:
+            raise PlanError(
+                "nothing can be perfect that does not wait for the cti",
+                detail=f"blocking={show_length(self.blocking)}",
+                hint="leave blocking infinite, as sw.ULTRA does",
             )
 
     def __str__(self) -> str:
@@ -113,8 +121,8 @@ def dial(
       hint: what is forgotten cannot be waited for: enlarge memory or shrink blocking
     """
     if level is not None:
-        if blocking is not None or memory is not None:
-            raise PlanError("give either a level or blocking and memory, not both")
+        if blocking is not None or memory is not None or clock != "application":
+            raise PlanError("give either a level or blocking, memory and clock, not both")
         if isinstance(level, Dial):
             return level
         if level not in LEVELS:
@@ -124,8 +132,16 @@ def dial(
     return Dial(
         blocking=0 if blocking is None else duration(blocking),
         memory=INF if memory is None else duration(memory),
-        clock=Clock(clock),
+        clock=clock_of(clock),
     )
+
+
+def clock_of(name: str) -> Clock:
+    """A clock by its name."""
+    for clock in Clock:
+        if clock.value == name:
+            return clock
+    raise PlanError(f"unknown clock {name!r}", hint="application or system")
 
 
 class OutputLatency(enum.Enum):

@@ -6,16 +6,18 @@ used twice, and its node then runs once. What can go wrong is refused here and n
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import polars as pl
 
 from slackwater import oracle, runtime
-from slackwater.consistency import Clock, Dial, OutputLatency, dial
+from slackwater.consistency import Dial, OutputLatency, clock_of, dial
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
+from slackwater.operators import wall_clock
 from slackwater.plan import explain, nodes
 from slackwater.plan import lifetimes as lt
 from slackwater.plan.aggregations import Aggregation, RankSpec
@@ -25,6 +27,8 @@ from slackwater.plan.schemas import require_columns, schema_of
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
 from slackwater.times import Duration, duration
 from slackwater.validity import StreamProperties
+
+Choice = TypeVar("Choice", bound=enum.Enum)
 
 __all__ = ["Grouped", "Query", "RunningQuery", "fixpoint", "merge", "stream"]
 
@@ -184,7 +188,7 @@ class Query:
         >>> list(s.union(t).run({s: [sw.insert(0, 5, a=1), sw.cti(9)], t: [sw.cti(7)]}))
         [insert(0, 5, a=1), cti(7)]
         """
-        return Query(nodes.Union((self.node, *(other.node for other in others))))
+        return Query(nodes.Union((self.node, *(_node(other, "union") for other in others))))
 
     def join(
         self,
@@ -200,15 +204,15 @@ class Query:
         `how="left"` and `"full"` also give rows, with nulls, while they have no partner; `"anti"`
         gives only those. Right columns that bear a left column's name get `suffix`.
         """
-        return Query(nodes.Join(self.node, other.node, _key_pairs(on), where, how, suffix))
+        return Query(nodes.Join(self.node, _node(other, "join"), _key_pairs(on), where, how, suffix))
 
     def intersect(self, other: Query, *, all: bool = False) -> Query:
         """At every instant, the payloads that both have (`all`: as often as both have them)."""
-        return Query(nodes.Intersect(self.node, other.node, all))
+        return Query(nodes.Intersect(self.node, _node(other, "intersect"), all))
 
     def difference(self, other: Query, *, all: bool = False) -> Query:
         """At every instant, the payloads that the other lacks (`all`: counted)."""
-        return Query(nodes.Difference(self.node, other.node, all))
+        return Query(nodes.Difference(self.node, _node(other, "difference"), all))
 
     # Snapshots
 
@@ -218,6 +222,7 @@ class Query:
 
     def group_by(self, *keys: str) -> Grouped:
         """Groups of rows with equal keys; null is a key like any other."""
+        _require_names(keys, "group_by")
         require_columns(self.schema, keys, "group_by")
         return Grouped(self, keys)
 
@@ -242,13 +247,13 @@ class Query:
         self, blocking: Duration, *, clock: Literal["application", "system"] = "application"
     ) -> Query:
         """Hold rows back for up to `blocking`, so that fewer are taken back later."""
-        return Query(nodes.Align(self.node, duration(blocking), Clock(clock)))
+        return Query(nodes.Align(self.node, duration(blocking), clock_of(clock)))
 
     def finalize(
         self, memory: Duration, *, clock: Literal["application", "system"] = "application"
     ) -> Query:
         """Forget after `memory`; what is given up is in the ledger."""
-        return Query(nodes.Finalize(self.node, duration(memory), Clock(clock)))
+        return Query(nodes.Finalize(self.node, duration(memory), clock_of(clock)))
 
     def cleanse(self) -> Query:
         """Wait until nothing can be taken back any more."""
@@ -275,7 +280,7 @@ class Query:
 
     def latency(self, latency: OutputLatency) -> Query:
         """How much of the open future snapshot operators show: `sw.EAGER` and its siblings."""
-        return Query(nodes.Latency(self.node, latency))
+        return Query(nodes.Latency(self.node, _one_of(OutputLatency, latency)))
 
     # Seeing and running
 
@@ -290,6 +295,8 @@ class Query:
         │  └─ Source s (a: Int64) [ordered] #1, runs once
         └─ Source (see #1)
         """
+        if format not in ("text", "mermaid"):
+            raise PlanError(f"explain: unknown format {format!r}", hint="text or mermaid")
         return explain.mermaid(self.node) if format == "mermaid" else explain.text(self.node)
 
     def run(
@@ -304,9 +311,13 @@ class Query:
         Inputs are given per stream, and read in turn; or as (stream, element) pairs in arrival
         order. What a stream may not contain raises, or with `on_invalid=sw.LEDGER` is set aside.
         """
-        return runtime.run(self.node, _by_source(inputs), batch=batch, on_invalid=on_invalid)
+        return runtime.run(
+            self.node, _by_source(inputs), batch=batch, on_invalid=_one_of(OnInvalid, on_invalid)
+        )
 
-    def open(self, *, on_invalid: OnInvalid = RAISE) -> RunningQuery:
+    def open(
+        self, *, on_invalid: OnInvalid = RAISE, now: Callable[[], int] | None = None
+    ) -> RunningQuery:
         """Run in this process, step by step: push elements, read what the query says so far.
 
         >>> import slackwater as sw
@@ -314,8 +325,12 @@ class Query:
         >>> running = s.window(sw.tumbling(10)).open()
         >>> [list(batch) for batch in running.push(s, [sw.insert(3, 4, a=1)])]
         [[insert(10, 20, a=1)]]
+
+        `now` tells system time where `clock="system"` was asked for: the machine's, if not given.
         """
-        return RunningQuery(Execution(self.node, on_invalid=on_invalid))
+        return RunningQuery(
+            Execution(self.node, on_invalid=_one_of(OnInvalid, on_invalid), now=now or wall_clock)
+        )
 
     def meaning(self, inputs: Mapping[Query, History | Stream]) -> History:
         """The answer by definition, from whole histories: slow, for tests and for understanding.
@@ -392,7 +407,7 @@ class Grouped:
 
 def merge(*streams: Query, algorithm: Literal["auto", "R0", "R1", "R2", "R3", "R4"] = "auto") -> Query:
     """One right stream out of several fallible copies of it (logical merge)."""
-    return Query(nodes.Merge(tuple(s.node for s in streams), algorithm))
+    return Query(nodes.Merge(tuple(_node(s, "merge") for s in streams), algorithm))
 
 
 def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Query:
@@ -408,7 +423,34 @@ def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Qu
     [('x', 'y', 0, 9), ('x', 'z', 3, 6), ('y', 'z', 3, 6)]
     """
     argument = nodes.Argument(schema_of(schema))
-    return Query(nodes.Fixpoint(argument, body(Query(argument)).node))
+    return Query(nodes.Fixpoint(argument, _node(body(Query(argument)), "fixpoint")))
+
+
+def _node(query: object, who: str) -> nodes.Node:
+    if not isinstance(query, Query):
+        raise PlanError(
+            f"{who}: {query!r} is not a query", detail=f"it is of type {type(query).__name__}"
+        )
+    return query.node
+
+
+def _require_names(names: Iterable[object], who: str) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise PlanError(
+                f"{who}: {name} is not the name of a column",
+                detail=f"it is of type {type(name).__name__}",
+                hint=f"{who}('a', 'b'); compute a column with select first",
+            )
+
+
+def _one_of(choices: type[Choice], value: object) -> Choice:
+    """A value of an enumeration, or the one that is written so."""
+    for choice in choices:
+        if value is choice or value == choice.value:
+            return choice
+    known = ", ".join(repr(choice.value) for choice in choices)
+    raise PlanError(f"{value!r} is not one of {known}")
 
 
 def _columns(plain: tuple[str, ...], named: Mapping[str, pl.Expr | str]) -> dict[str, pl.Expr]:
@@ -467,7 +509,7 @@ def _group_apply(
     node: nodes.Node, keys: tuple[str, ...], subplan: Callable[[Query], Query]
 ) -> nodes.Node:
     argument = nodes.Argument(node.schema)
-    return nodes.GroupApply(node, keys, argument, subplan(Query(argument)).node)
+    return nodes.GroupApply(node, keys, argument, _node(subplan(Query(argument)), "apply"))
 
 
 def _by_source(
@@ -475,11 +517,18 @@ def _by_source(
 ) -> runtime.Inputs:
     if isinstance(inputs, Mapping):
         return {_source(query): given for query, given in inputs.items()}
-    return [(_source(query), element) for query, element in inputs]
+    pairs: list[Any] = list(inputs)
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise PlanError(
+                f"{pair!r} is not a (stream, element) pair",
+                hint="run({stream: elements}), or run([(stream, element), ...])",
+            )
+    return [(_source(query), element) for query, element in pairs]
 
 
-def _source(query: Query) -> nodes.Source:
-    if not isinstance(query.node, nodes.Source):
+def _source(query: object) -> nodes.Source:
+    if not isinstance(query, Query) or not isinstance(query.node, nodes.Source):
         raise PlanError(
             f"{query!r} is not a stream from outside",
             hint="inputs are given by the objects that sw.stream returned",

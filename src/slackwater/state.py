@@ -23,7 +23,7 @@ from slackwater.events import Batch
 from slackwater.kernels import runs, timeline
 from slackwater.times import BEGIN, INF
 
-__all__ = ["Differences", "Said", "Timelines"]
+__all__ = ["Differences", "Said", "Timelines", "sweep_after"]
 
 kernel: Any = timeline
 run_kernel: Any = runs
@@ -35,6 +35,11 @@ Floats = npt.NDArray[np.float64]
 SWEEP_FROM = 1024
 SWEEP_FACTOR = 2
 """what is frozen is looked for when this many rows, and so many times those of last time, are kept"""
+
+
+def sweep_after(rows: int) -> int:
+    """How many rows must be kept until what is frozen is looked for again, now that so many are."""
+    return max(SWEEP_FROM, SWEEP_FACTOR * rows)
 
 
 class Differences(NamedTuple):

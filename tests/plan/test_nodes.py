@@ -30,6 +30,33 @@ NUMBERED = sw.stream({"sensor": int, "place": str}, name="numbered")
             "cannot be checked",
             "may look at other rows",
         ),
+        (lambda: READINGS.where(sw.col("n").is_in(sw.col("n"))), "one row at a time", "is_in"),
+        (lambda: READINGS.where(~sw.col("n").is_in(sw.col("n") + 1)), "one row at a time", "is_in"),
+        (
+            lambda: READINGS.select(r=sw.col("n").replace(sw.col("n"), sw.col("n"))),
+            "one row at a time",
+            "replace",
+        ),
+        (
+            lambda: READINGS.select(
+                r=pl.concat_list("n", "n").list.eval(pl.element()).list.sum().cum_sum()
+            ),
+            "cannot be checked",
+            "other rows",
+        ),
+        (lambda: READINGS.where(pl.all().is_null()), "cannot be checked", "one column at a time"),
+        (lambda: sw.stream({"*": int}), "cannot be named '*'", ""),
+        (lambda: READINGS.union(5), "is not a query", "int"),  # type: ignore[arg-type]
+        (lambda: READINGS.group_by(["n"]), "not the name of a column", "list"),  # type: ignore[arg-type]
+        (lambda: READINGS.align(5, clock="wall"), "unknown clock", "system"),  # type: ignore[arg-type]
+        (lambda: READINGS.align(-5), "cannot be negative", "-5"),
+        (lambda: READINGS.latency("later"), "is not one of", "eager"),  # type: ignore[arg-type]
+        (lambda: READINGS.explain(format="svg"), "unknown format", "mermaid"),  # type: ignore[arg-type]
+        (lambda: sw.merge(READINGS, algorithm="R9"), "is not known", "R0"),  # type: ignore[arg-type]
+        (lambda: READINGS.consistency("strong", clock="system"), "either a level", ""),
+        (lambda: READINGS.run([5]), "is not a (stream, element) pair", "run({"),  # type: ignore[list-item]
+        (lambda: READINGS.run({"s": []}), "is not a stream from outside", ""),  # type: ignore[arg-type]
+        (lambda: READINGS.run({READINGS: []}, on_invalid="drop"), "is not one of", "ledger"),  # type: ignore[arg-type]
         (lambda: READINGS.select(vs=sw.col("n")), "cannot be named 'vs'", "rename"),
         (
             lambda: READINGS.select(sw.col("n")),  # type: ignore[arg-type]
@@ -105,9 +132,17 @@ def test_expressions_that_look_at_one_row_are_accepted() -> None:
         "e": pl.struct("sensor", "n"),
         "f": pl.lit(7),
         "g": sw.col("temp").cast(pl.Int64, strict=False),
-        "h": pl.concat_list("n", "n").list.eval(pl.element().rank()),
+        "h": sw.col("n").is_in(pl.concat_list("n", "n")),
+        "i": sw.col("sensor").replace({"a": "b"}),
     }
-    assert list(READINGS.select(**row_wise).schema) == list(row_wise)
+    query = READINGS.select(**row_wise)
+    assert list(query.schema) == list(row_wise)
+    rows: list[sw.Insert] = [
+        sw.insert(0, 9, sensor=sensor, temp=temp, n=n)
+        for sensor, temp, n in (("a", 1.5, 1), (None, None, 2), ("c", float("nan"), None))
+    ]
+    one, all_at_once = (query.run({READINGS: rows}, batch=size).as_history() for size in (1, 3))
+    assert one == all_at_once
 
 
 def test_schemas_of_nodes() -> None:

@@ -109,15 +109,8 @@ def test_inputs_must_be_streams_that_the_query_reads() -> None:
 
 
 NOT_YET: dict[str, Callable[[sw.Query], sw.Query]] = {
-    "Join": lambda s: s.join(s, on="a"),
     "Max": lambda s: s.aggregate(n=sw.max("a")),
     "Rank": lambda s: s.aggregate(r=sw.rank("a")),
-    "Session": lambda s: s.window(sw.session(5)),
-    "ClipBy": lambda s: s.clip(s, on="a"),
-    "Sort": lambda s: s.sort("a"),
-    "Align": lambda s: s.align(5),
-    "Finalize": lambda s: s.finalize(5),
-    "Cleanse": lambda s: s.cleanse(),
     "Punctuate": lambda s: s.punctuate(lateness=5),
     "Merge": lambda s: sw.merge(s, s),
     "Fixpoint": lambda s: sw.fixpoint(s.union, schema={"a": int}),
@@ -232,3 +225,59 @@ def test_deep_plans_do_not_exhaust_the_stack() -> None:
     assert isinstance(source.node, Source)
     [out] = execution.push(source.node, [sw.insert(0, 5, a=1)])
     assert list(out) == [sw.insert(3000, 3005, a=1)]
+
+
+def test_a_query_that_failed_says_so_and_takes_no_more() -> None:
+    s = _numbers()
+    running = s.inserts().open()
+    with pytest.raises(sw.InvalidStream):
+        running.push(s, [sw.insert(0, 10, a=1), sw.adjust(5, 9, 6, a=7)])
+    with pytest.raises(sw.OperatorError, match="has stopped") as stopped:
+        running.push(s, [sw.insert(0, 10, a=1)])
+    assert "adjusts an event that does not exist" in stopped.value.detail
+
+
+def test_elements_that_do_not_fit_go_to_the_ledger_too() -> None:
+    s = _numbers()
+    elements = [sw.insert(0, 5, a="x"), sw.insert(0, 5, b=1), sw.insert(0, 5, a=1)]
+    out = s.run({s: elements}, on_invalid=sw.LEDGER)
+    assert [entry.element for entry in out.ledger] == elements[:2]
+    assert {entry.reason for entry in out.ledger} == {"does not fit the columns"}
+    assert out.history().rows() == [(1, 0, 5)]
+
+
+def test_columns_may_come_in_another_order() -> None:
+    s = sw.stream({"a": int, "b": str})
+    table = pl.DataFrame({"b": ["x"], "a": [1], "at": [7]})
+    assert list(s.run({s: sw.from_dataframe(table, vs="at")})) == [sw.insert(7, 8, a=1, b="x")]
+
+
+DECLARED: list[tuple[sw.StreamProperties, list[Element]]] = [
+    (sw.StreamProperties(insert_only=True), [sw.insert(0, 5, a=1), sw.adjust(0, 5, 3, a=1)]),
+    (sw.StreamProperties(never_lengthens=True), [sw.insert(0, 5, a=1), sw.adjust(0, 5, 9, a=1)]),
+    (sw.StreamProperties(ordered=True), [sw.insert(4, 5, a=1), sw.insert(3, 9, a=2)]),
+    (
+        sw.StreamProperties(ordered=True),
+        [sw.insert(4, 9, a=1), sw.adjust(4, 9, 6, a=1), sw.insert(5, 9, a=2)],
+    ),
+    (sw.StreamProperties(strictly_increasing=True), [sw.insert(4, 5, a=1), sw.insert(4, 9, a=2)]),
+    (sw.StreamProperties(vs_payload_key=True), [sw.insert(4, 5, a=1), sw.insert(4, 9, a=1)]),
+]
+
+
+@pytest.mark.parametrize(("properties", "elements"), DECLARED)
+@pytest.mark.parametrize("batch", [1, 10])
+def test_a_declared_property_that_is_false_is_named(
+    properties: sw.StreamProperties, elements: list[Element], batch: int
+) -> None:
+    s = sw.stream({"a": int}, properties=properties)
+    with pytest.raises(sw.InvalidStream, match="breaks the declared property") as broken:
+        s.run({s: elements}, batch=batch)
+    assert broken.value.element == elements[-1]
+    assert len(list(s.run({s: elements[:-1]}, batch=batch))) == len(elements) - 1
+
+
+def test_inserts_alone_are_settled_at_the_promise() -> None:
+    s = sw.stream({"a": int}, properties=sw.StreamProperties(insert_only=True))
+    out = s.latency(sw.EAGER).run({s: [sw.insert(5, 10, a=1), sw.cti(10)]})
+    assert out.settled().rows() == [(1, 5, 10)]

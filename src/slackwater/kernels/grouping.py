@@ -49,11 +49,6 @@ class Keys:
     def __len__(self) -> int:
         return self.base.height + self.delta.height
 
-    @property
-    def rows(self) -> pl.DataFrame:
-        """All keys, by number."""
-        return pl.concat([self.base, self.delta], rechunk=True)
-
     def take(self, numbers: Ints) -> pl.DataFrame:
         """The keys with these numbers, row by row."""
         old = numbers < self.base.height

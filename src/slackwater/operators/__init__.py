@@ -12,18 +12,25 @@ from typing import Any
 from slackwater.consistency import OutputLatency
 from slackwater.errors import PlanError
 from slackwater.operators.aggregate import Aggregate
+from slackwater.operators.align import Align
 from slackwater.operators.alter_lifetime import AlterLifetime
 from slackwater.operators.chop import Chop
+from slackwater.operators.cleanse import cleanse
+from slackwater.operators.clip_by import ClipBy
 from slackwater.operators.deletes import Deletes
+from slackwater.operators.finalize import Finalize
+from slackwater.operators.join import Join
 from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.select import Select
+from slackwater.operators.session import Session
 from slackwater.operators.setops import SetOperation
-from slackwater.operators.step import Answer, Description, Step
+from slackwater.operators.sort import Sort
+from slackwater.operators.step import Answer, Description, GivenUp, Now, Step, wall_clock
 from slackwater.operators.union import Union
 from slackwater.operators.where import Where
 from slackwater.plan import nodes
 
-__all__ = ["Answer", "Description", "Step", "runnable", "step_of"]
+__all__ = ["Answer", "Description", "GivenUp", "Now", "Step", "runnable", "step_of", "wall_clock"]
 
 _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Where: Where,
@@ -32,25 +39,36 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Deletes: Deletes,
     nodes.PointAtEnd: PointAtEnd,
     nodes.Chop: Chop,
+    nodes.ClipBy: ClipBy,
+    nodes.Session: Session,
     nodes.Union: Union,
+    nodes.Join: Join,
     nodes.Distinct: SetOperation,
     nodes.Intersect: SetOperation,
     nodes.Difference: SetOperation,
+    nodes.Sort: Sort,
+    nodes.Cleanse: cleanse,
 }
+_CLOCKED: dict[type[nodes.Node], Callable[[Any, Now], Step]] = {
+    nodes.Align: Align,
+    nodes.Finalize: Finalize,
+}
+"""operators that may look at the clock"""
 
 
 def runnable(kind: type[nodes.Node]) -> bool:
     """Whether there is an operator for this kind of node."""
-    return kind in _STEPS or kind is nodes.Aggregate
+    return kind in _STEPS or kind in _CLOCKED or kind is nodes.Aggregate
 
 
-def step_of(node: nodes.Node, latency: OutputLatency) -> Step:
+def step_of(node: nodes.Node, latency: OutputLatency, now: Now = wall_clock) -> Step:
     """The operator of a node; refused by name where there is none yet.
 
-    `latency` concerns operators that show snapshots; the others emit whole rows at once.
+    `latency` concerns operators that show snapshots; the others emit whole rows at once. `now` tells
+    system time to those that need it.
     """
     if not runnable(type(node)):
-        known = ", ".join(kind.__name__ for kind in (*_STEPS, nodes.Aggregate))
+        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_CLOCKED, nodes.Aggregate))
         raise PlanError(
             f"{node.name} cannot be run yet",
             detail=f"operators exist for: {known}",
@@ -58,4 +76,6 @@ def step_of(node: nodes.Node, latency: OutputLatency) -> Step:
         )
     if isinstance(node, nodes.Aggregate):
         return Aggregate(node, latency)
+    if type(node) in _CLOCKED:
+        return _CLOCKED[type(node)](node, now)
     return _STEPS[type(node)](node)

@@ -14,8 +14,10 @@ Contract:
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import polars as pl
 
@@ -23,15 +25,34 @@ from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.punctuations import Punctuation
 
-__all__ = ["Answer", "Description", "Step", "evaluate"]
+__all__ = ["Answer", "Description", "GivenUp", "Now", "Step", "evaluate", "wall_clock"]
+
+Now: TypeAlias = Callable[[], int]
+"""tells system time, in chronons; injected, so that tests can move it"""
+
+
+def wall_clock() -> int:
+    """The clock of this machine, in microseconds."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Rows that an operator could not use: the driver writes them into the ledger."""
+
+    rows: Batch
+    reason: str
+    details: tuple[str, ...]
+    """one for each row"""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What follows from a promise: the rows that it releases, and what may be promised in turn."""
+    """What follows: the rows that are released, what may be promised after them, what is given up."""
 
     promises: tuple[Punctuation, ...] = ()
     rows: Batch | None = None
+    given_up: GivenUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +71,8 @@ class Step(Protocol):
         """Fresh state."""
         ...
 
-    def on_batch(self, state: Any, port: int, rows: Batch) -> Batch:
-        """Data rows in, data rows out."""
+    def on_batch(self, state: Any, port: int, rows: Batch) -> Batch | Answer:
+        """Data rows in, data rows out; an answer if there is more to say than rows."""
         ...
 
     def on_punctuation(self, state: Any, port: int, punctuation: Punctuation) -> Answer:

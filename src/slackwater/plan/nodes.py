@@ -458,8 +458,13 @@ class Align(_SameSchema):
     clock: Clock = Clock.APPLICATION
     perfect: bool = False
 
+    def __post_init__(self) -> None:
+        # refuses what no dial can say
+        Dial(blocking=self.blocking, clock=self.clock, perfect=self.perfect)
+
     def describe(self) -> str:
-        return str(Dial(blocking=self.blocking, clock=self.clock, perfect=self.perfect))
+        until = "until the end is known" if self.perfect else show_length(self.blocking)
+        return f"blocking={until}{_unit(self.clock)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -474,8 +479,12 @@ class Finalize(_SameSchema):
     memory: int
     clock: Clock = Clock.APPLICATION
 
+    def __post_init__(self) -> None:
+        # refuses what no dial can say
+        Dial(memory=self.memory, clock=self.clock)
+
     def describe(self) -> str:
-        return str(Dial(memory=self.memory, clock=self.clock))
+        return f"memory={show_length(self.memory)}{_unit(self.clock)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -525,6 +534,13 @@ class Merge(Node):
     def schema(self) -> pl.Schema:
         return _one_schema(self.streams, "merge")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.algorithm not in ("auto", "R0", "R1", "R2", "R3", "R4"):
+            raise PlanError(
+                f"merge: algorithm {self.algorithm!r} is not known", hint="auto, or R0 to R4"
+            )
+
     def describe(self) -> str:
         return self.algorithm
 
@@ -565,6 +581,10 @@ def walk(*roots: Node) -> Iterator[Node]:
             seen.add(id(node))
             stack.append((node, True))
             stack += ((child, False) for child in reversed(node.inputs))
+
+
+def _unit(clock: Clock) -> str:
+    return " clock=system" if clock is Clock.SYSTEM else ""
 
 
 def _one_schema(streams: tuple[Node, ...], who: str) -> pl.Schema:

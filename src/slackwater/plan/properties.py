@@ -18,6 +18,7 @@ from slackwater.consistency import OutputLatency
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
+from slackwater.times import INF
 from slackwater.validity import StreamProperties
 
 __all__ = ["infer", "output_latencies"]
@@ -111,15 +112,72 @@ def _union(node: n.Union, *below: StreamProperties) -> StreamProperties:
     )
 
 
+def _join(node: n.Join, left: StreamProperties, right: StreamProperties) -> StreamProperties:
+    """A pair ends where its first partner does. Where a row is alone, others decide."""
+    if node.how != "inner":
+        return StreamProperties()
+    return StreamProperties(
+        insert_only=left.insert_only and right.insert_only,
+        never_lengthens=left.never_lengthens and right.never_lengthens,
+    )
+
+
+def _session(node: n.Session, below: StreamProperties) -> StreamProperties:
+    """Starts and payloads are kept, one row for each."""
+    return StreamProperties(vs_payload_key=below.vs_payload_key)
+
+
+def _clip_by(node: n.ClipBy, below: StreamProperties, other: StreamProperties) -> StreamProperties:
+    """Rows come and go as they do in the input; starts that never go never give an end back."""
+    return StreamProperties(
+        strictly_increasing=below.strictly_increasing,
+        vs_payload_key=below.vs_payload_key,
+        never_lengthens=below.never_lengthens and other.insert_only,
+    )
+
+
 def _cleanse(node: n.Cleanse, below: StreamProperties) -> StreamProperties:
+    return _perfect(below)
+
+
+def _perfect(below: StreamProperties) -> StreamProperties:
     return replace(below, ordered=True, insert_only=True, never_lengthens=True)
+
+
+def _align(node: n.Align, below: StreamProperties) -> StreamProperties:
+    """In sync order from cti to cti if it waits for it; else perfect input at least stays so."""
+    if node.perfect:
+        return _perfect(below)
+    return replace(below, ordered=node.blocking == INF or below.perfect)
+
+
+def _sort(node: n.Sort, below: StreamProperties) -> StreamProperties:
+    return replace(below, ordered=False, strictly_increasing=False)
+
+
+def _finalize(node: n.Finalize, below: StreamProperties) -> StreamProperties:
+    """Its own promises come behind the rows that caused them."""
+    return replace(below, ordered=below.ordered and node.memory == INF)
+
+
+def _consistency(node: n.Consistency, below: StreamProperties) -> StreamProperties:
+    """As the Finalize that it may stand for; the Align below it does no harm."""
+    return replace(below, ordered=below.ordered and node.dial.memory == INF)
 
 
 _RULES: dict[type[n.Node], Callable[..., StreamProperties]] = {
     n.Source: _source,
     n.Where: _same,
+    n.Consistency: _consistency,
+    n.Latency: _same,
     n.Select: _select,
     n.AlterLifetime: _alter_lifetime,
+    n.ClipBy: _clip_by,
+    n.Session: _session,
     n.Union: _union,
+    n.Join: _join,
     n.Cleanse: _cleanse,
+    n.Align: _align,
+    n.Sort: _sort,
+    n.Finalize: _finalize,
 }

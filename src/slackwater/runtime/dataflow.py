@@ -20,9 +20,11 @@ from typing import Any
 
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
-from slackwater.operators import Description, Step, step_of
+from slackwater.ledger import Ledger
+from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.plan.nodes import Consistency, Latency, Node, Source, walk
 from slackwater.plan.properties import output_latencies
+from slackwater.plan.rewrites import rewritten
 from slackwater.punctuations import Promises, Punctuation
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
@@ -44,6 +46,7 @@ class Running:
     step: Step
     state: Any
     inbound: list[Queue]
+    ledger: Ledger
     outbound: list[Queue] = field(default_factory=list)
     promised: Promises = field(default_factory=Promises)
     rows_in: int = 0
@@ -65,19 +68,28 @@ class Running:
 
     def _process(self, port: int, batch: Batch) -> Batch:
         self.rows_in += batch.rows
-        parts = [self.step.on_batch(self.state, port, batch.data())]
+        said = self.step.on_batch(self.state, port, batch.data())
+        answers = [Answer(rows=said) if isinstance(said, Batch) else said]
         controls: list[Control] = []
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
             if not isinstance(placed.control, Punctuation):
                 controls.append(self._carried(placed.control))
                 continue
-            answer = self.step.on_punctuation(self.state, port, placed.control)
-            if answer.rows is not None:
-                parts.append(answer.rows)
-            self.promised, told = self.promised.strengthened_by(answer.promises)
-            controls += told
-        return Batch.concat(parts).followed_by(controls)
+            answers.append(self.step.on_punctuation(self.state, port, placed.control))
+        parts = [answer.rows for answer in answers if answer.rows is not None]
+        for answer in answers:
+            if answer.given_up is not None:
+                self._write_down(answer.given_up)
+        # before the control elements that mark a place: a promise may stand as early as it is kept
+        promises = (promise for answer in answers for promise in answer.promises)
+        self.promised, told = self.promised.strengthened_by(promises)
+        return Batch.concat(parts or [Batch.empty(self.node.schema)]).followed_by([*told, *controls])
+
+    def _write_down(self, given_up: GivenUp) -> None:
+        for element, detail in zip(given_up.rows, given_up.details, strict=True):
+            place = f"{self.node.name} {self.node.describe()}".rstrip()
+            self.ledger.write(element, reason=given_up.reason, place=place, detail=detail)
 
     def _carried(self, control: Control) -> Control:
         if len(self.inbound) > 1:
@@ -103,17 +115,25 @@ def bottom_up(operators: Sequence[Running]) -> Running | None:
 class Dataflow:
     """A plan in execution. Push batches into its sources, run until quiet, take the output."""
 
-    def __init__(self, root: Node, *, schedule: Scheduler = bottom_up) -> None:
+    def __init__(
+        self,
+        root: Node,
+        *,
+        schedule: Scheduler = bottom_up,
+        now: Now = wall_clock,
+    ) -> None:
         self._schedule = schedule
+        self.ledger = Ledger()
         self._entrances: dict[Node, list[Queue]] = {}
         self._sink = Queue(0)
         self.operators: list[Running] = []
         outbound: dict[Node, list[Queue]] = {}
+        root = rewritten(root)
         order = list(walk(root))
         latencies = output_latencies(root)
         # outermost first: what the user wrote is what a refusal should name
         steps = {
-            node: step_of(node, latencies[node])
+            node: step_of(node, latencies[node], now)
             for node in reversed(order)
             if not isinstance(node, Source | Consistency | Latency)
         }
@@ -128,7 +148,7 @@ class Dataflow:
                 inbound = [Queue(port) for port in range(len(node.inputs))]
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
-                running = Running(node, step, step.open(), inbound)
+                running = Running(node, step, step.open(), inbound, self.ledger)
                 outbound[node] = running.outbound
                 self.operators.append(running)
         outbound[root].append(self._sink)
@@ -147,6 +167,16 @@ class Dataflow:
         """Run operators until no queue holds anything."""
         while (operator := self._schedule(self.operators)) is not None:
             operator.run()
+
+    def snapshot(self) -> list[Any]:
+        """The state of every operator, inputs before readers, with what it has promised."""
+        assert not any(operator.ready for operator in self.operators), "a snapshot is taken when quiet"
+        return [(operator.state, operator.promised) for operator in self.operators]
+
+    def restore(self, states: list[Any]) -> None:
+        """Put the operators into the state of a snapshot of the same plan."""
+        for operator, (state, promised) in zip(self.operators, states, strict=True):
+            operator.state, operator.promised = state, promised
 
     def take_output(self) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

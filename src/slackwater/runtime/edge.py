@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-
-import polars as pl
+from dataclasses import replace
 
 from slackwater.errors import InvalidElement
-from slackwater.events import Batch, Control, Stream
+from slackwater.events import Batch, Control, Element, Stream
 from slackwater.ledger import Ledger
+from slackwater.plan.nodes import Source
 from slackwater.validity import Validator
 
 __all__ = ["LEDGER", "RAISE", "Edge", "OnInvalid"]
@@ -38,23 +38,46 @@ LEDGER = OnInvalid.LEDGER
 class Edge:
     """The entrance of one source."""
 
-    def __init__(self, name: str, schema: pl.Schema, on_invalid: OnInvalid, ledger: Ledger) -> None:
-        self._name = name
-        self._schema = schema
+    def __init__(self, source: Source, on_invalid: OnInvalid, ledger: Ledger) -> None:
+        self._name = source.stream_name
+        self._schema = source.schema
         self._on_invalid = on_invalid
         self._ledger = ledger
-        self._validator = Validator()
+        self._validator = Validator(declared=source.properties)
 
     def read(self, stream: Stream) -> Batch:
         """Elements, or a batch of them, with exactly the columns of the source."""
-        batch = Batch.of(stream, self._schema)
-        if batch.schema != self._schema:
-            raise InvalidElement(
-                f"{self._name}: the rows do not have the columns of the stream",
-                detail=f"rows: {dict(batch.schema)}; stream: {dict(self._schema)}",
-                hint="give from_dataframe the stream's schema, or select and cast the columns",
+        if isinstance(stream, Batch):
+            return self._fitting(stream.checked())
+        elements = list(stream)
+        try:
+            return Batch.of(elements, self._schema)
+        except InvalidElement:
+            if self._on_invalid is RAISE:
+                raise
+        return Batch.of([e for e in elements if self._fits(e)], self._schema)
+
+    def _fitting(self, batch: Batch) -> Batch:
+        if batch.schema == self._schema:
+            return batch
+        if dict(batch.schema) == dict(self._schema):
+            return replace(batch, payload=batch.payload.select(self._schema.names()))
+        raise InvalidElement(
+            f"{self._name}: the rows do not have the columns of the stream",
+            detail=f"rows: {dict(batch.schema)}; stream: {dict(self._schema)}",
+            hint="give from_dataframe the stream's schema, or select and cast the columns",
+        )
+
+    def _fits(self, element: Element) -> bool:
+        """Whether the element has the stream's columns and types; else it goes to the ledger."""
+        try:
+            Batch.of([element], self._schema)
+        except InvalidElement as problem:
+            self._ledger.write(
+                element, reason="does not fit the columns", place=self._name, detail=problem.fact
             )
-        return batch
+            return False
+        return True
 
     def admit(self, batch: Batch) -> Iterator[Batch]:
         """The valid part of a batch, in the form that operators expect."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from typing import Any
 
 import polars as pl
 
-from slackwater.errors import PlanError
+from slackwater.errors import OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
 from slackwater.ledger import Ledger
-from slackwater.operators import Description
+from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Node, Source
 from slackwater.plan.properties import infer
 from slackwater.punctuations import Promises
@@ -99,26 +100,45 @@ class Output:
 class Execution:
     """A plan at work in this process: push elements in, and read what it says so far."""
 
-    def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE) -> None:
-        self._dataflow = Dataflow(root)
-        self.output = Output(root.schema, Ledger(), infer(root)[root])
+    def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE, now: Now = wall_clock) -> None:
+        self._dataflow = Dataflow(root, now=now)
+        self._failure: SlackwaterError | None = None
+        self.output = Output(root.schema, self._dataflow.ledger, infer(root)[root])
         self.edges = {
-            source: Edge(source.stream_name, source.schema, on_invalid, self.output.ledger)
-            for source in self._dataflow.sources
+            source: Edge(source, on_invalid, self.output.ledger) for source in self._dataflow.sources
         }
 
     def push(self, source: Source, stream: Stream) -> list[Batch]:
         """Take in some elements as one batch; the batches that this adds to the output."""
         require_sources(self.edges, [source])
+        if self._failure is not None:
+            raise OperatorError(
+                "the query has stopped",
+                detail=f"it met: {self._failure.fact}",
+                hint="open it again; sw.LEDGER sets bad elements aside instead",
+            )
         edge = self.edges[source]
         said: list[Batch] = []
-        for admitted in edge.admit(edge.read(stream)):
-            self._dataflow.push(source, admitted)
-            self._dataflow.run_until_quiet()
-            said += self._dataflow.take_output()
+        try:
+            for admitted in edge.admit(edge.read(stream)):
+                self._dataflow.push(source, admitted)
+                self._dataflow.run_until_quiet()
+                said += self._dataflow.take_output()
+        except SlackwaterError as failure:
+            # part of the batch has been taken in: what would follow could not be trusted
+            self._failure = failure
+            raise
         for batch in said:
             self.output.append(batch)
         return said
+
+    def snapshot(self) -> list[Any]:
+        """The state of every operator: plain data, to be written down between two pushes."""
+        return self._dataflow.snapshot()
+
+    def restore(self, states: list[Any]) -> None:
+        """Go on from the state that `snapshot` gave."""
+        self._dataflow.restore(states)
 
     def describe(self) -> list[Status]:
         """How every operator stands, sources first."""

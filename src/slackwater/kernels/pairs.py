@@ -1,0 +1,276 @@
+"""Pairs: events arranged by key and start, and which of them are alive together.
+
+The events of a key lie in a slab of a common pool, sorted by (vs, hash of the payload): a row of the
+pool is (vs, ve, hash, number of the payload), a row of `slabs` says where a key's slab starts, how many
+events it holds and how many would fit. Slabs that are long are cut into blocks, and `latest` has an
+upper bound of the ends in each block, so that a search passes over what ended long ago.
+
+- `insert` merges new events into the slabs, from the back: it touches what comes after them, no more.
+- `adjust` moves the ends of events, found by (vs, hash, end); an event that is gone stays behind with
+  ve = vs, where it overlaps nothing, until the next `survivors`.
+- `overlapping` finds, for events whose end moved, whom that concerns. Where an event of [vs, before)
+  becomes one of [vs, now) and meets one of [r_vs, r_ve), their common lifetime starts at max(vs, r_vs)
+  and its end moves from min(before, r_ve) to min(now, r_ve), neither less than that start: inserts,
+  adjusts and removals fall out of one formula.
+
+Paper 1b section 4.3 (the "multidimensional structure" of a hash bucket).
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0917
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+__all__ = ["BLOCK", "COLUMNS", "adjust", "insert", "overlapping", "rebuild", "room_needed", "survivors"]
+
+BLOCK = 32
+COLUMNS = 4
+VS, VE, HASH, ROW = range(COLUMNS)
+START, SIZE, ROOM = range(3)
+
+BEGIN = np.int64(-(2**63))
+INF = np.int64(2**63 - 1)
+
+
+@njit(cache=True)
+def _room_for(size):
+    """Twice as much as is needed; whole blocks where there are several."""
+    room = 2 * size
+    return room if room < BLOCK else (room + BLOCK - 1) // BLOCK * BLOCK
+
+
+@njit(cache=True)
+def room_needed(slabs, key):
+    """Pool rows to allot before the inserts, sorted by key, can be made; alignment included."""
+    needed = 0
+    i = 0
+    while i < len(key):
+        j = i
+        while j < len(key) and key[j] == key[i]:
+            j += 1
+        size = slabs[key[i], SIZE] + (j - i)
+        if size > slabs[key[i], ROOM]:
+            needed += _room_for(size) + BLOCK
+        i = j
+    return needed
+
+
+@njit(cache=True)
+def _allot(slabs, k, room, top):
+    """Give a key a slab at the top of the pool; the new top."""
+    if room >= BLOCK:
+        top = (top + BLOCK - 1) // BLOCK * BLOCK
+    slabs[k, START] = top
+    slabs[k, ROOM] = room
+    return top + room
+
+
+@njit(cache=True)
+def _bound(slabs, k, pool, latest, first):
+    """Renew the bounds of a slab's blocks from its event number `first` on."""
+    if slabs[k, ROOM] < BLOCK:
+        return
+    start, size = slabs[k, START], slabs[k, SIZE]
+    for block in range(first // BLOCK, (size + BLOCK - 1) // BLOCK):
+        end = BEGIN
+        for i in range(start + block * BLOCK, start + min(size, (block + 1) * BLOCK)):
+            end = max(end, pool[i, VE])
+        latest[start // BLOCK + block] = end
+
+
+@njit(cache=True, inline="always")
+def _put(pool, at, vs, ve, hashed, row):
+    pool[at, VS], pool[at, VE], pool[at, HASH], pool[at, ROW] = vs, ve, hashed, row
+
+
+@njit(cache=True, inline="always")
+def _copy(pool, source, target):
+    _put(pool, target, pool[source, VS], pool[source, VE], pool[source, HASH], pool[source, ROW])
+
+
+@njit(cache=True)
+def _by_hash(key, vs, hashes, order):
+    """Order equal starts by hash, given the order by (key, vs)."""
+    i = 0
+    while i < len(order):
+        j = i + 1
+        while j < len(order) and key[order[j]] == key[order[i]] and vs[order[j]] == vs[order[i]]:
+            j += 1
+        if j - i > 1:
+            run = order[i:j].copy()
+            order[i:j] = run[np.argsort(hashes[run])]
+        i = j
+
+
+@njit(cache=True)
+def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
+    """Merge events, in the `order` by (key, vs), into their slabs; the new top and where each lies.
+
+    Event i has the payload number first_row + i.
+    """
+    _by_hash(key, vs, hashes, order)
+    where = np.empty(len(order), dtype=np.int64)
+    i = 0
+    while i < len(order):
+        k = key[order[i]]
+        j = i
+        while j < len(order) and key[order[j]] == k:
+            j += 1
+        size = slabs[k, SIZE]
+        if size + (j - i) > slabs[k, ROOM]:
+            old = slabs[k, START]
+            top = _allot(slabs, k, _room_for(size + (j - i)), top)
+            new = slabs[k, START]
+            for e in range(size):
+                _copy(pool, old + e, new + e)
+            _bound(slabs, k, pool, latest, 0)
+        start = slabs[k, START]
+        last = size - 1
+        to = size + (j - i) - 1
+        for at in range(j - 1, i - 1, -1):
+            n = order[at]
+            while last >= 0 and (
+                pool[start + last, VS] > vs[n]
+                or (pool[start + last, VS] == vs[n] and pool[start + last, HASH] > hashes[n])
+            ):
+                _copy(pool, start + last, start + to)
+                last -= 1
+                to -= 1
+            _put(pool, start + to, vs[n], ve[n], hashes[n], first_row + n)
+            where[at] = start + to
+            to -= 1
+        slabs[k, SIZE] = size + (j - i)
+        _bound(slabs, k, pool, latest, to + 1)
+        i = j
+    return top, where
+
+
+@njit(cache=True)
+def _find(pool, start, size, vs, hashed):
+    """The first event of a slab that is not before (vs, hash)."""
+    low, high = start, start + size
+    while low < high:
+        middle = (low + high) // 2
+        if pool[middle, VS] < vs or (pool[middle, VS] == vs and pool[middle, HASH] < hashed):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def adjust(slabs, pool, latest, key, vs, old_ve, new_ve, hashes, first_row):
+    """Move the ends of events, in order.
+
+    For each adjust the payload number of the event that it met, or -1; then, for each event that was
+    there before payload first_row, its key, where it lies and its end before.
+    """
+    met = np.full(len(key), -1, dtype=np.int64)
+    touched_key = np.empty(len(key), dtype=np.int64)
+    touched = np.empty(len(key), dtype=np.int64)
+    before = np.empty(len(key), dtype=np.int64)
+    count = 0
+    for i in range(len(key)):
+        k = key[i]
+        start, stop = slabs[k, START], slabs[k, START] + slabs[k, SIZE]
+        at = _find(pool, start, slabs[k, SIZE], vs[i], hashes[i])
+        while at < stop and pool[at, VS] == vs[i] and pool[at, HASH] == hashes[i]:
+            if pool[at, VE] == old_ve[i]:
+                row = pool[at, ROW]
+                met[i] = row if row >= 0 else ~row
+                if 0 <= row < first_row:
+                    touched_key[count], touched[count], before[count] = k, at, old_ve[i]
+                    count += 1
+                    # a negative number says: met already, by this call
+                    pool[at, ROW] = ~row
+                pool[at, VE] = new_ve[i]
+                if slabs[k, ROOM] >= BLOCK:
+                    block = start // BLOCK + (at - start) // BLOCK
+                    latest[block] = max(latest[block], new_ve[i])
+                break
+            at += 1
+    for i in range(count):
+        pool[touched[i], ROW] = ~pool[touched[i], ROW]
+    return met, touched_key[:count], touched[:count], before[:count]
+
+
+@njit(cache=True)
+def overlapping(slabs, pool, latest, key, vs, before, now, first, o_vs, o_old, o_new, o_mine, o_row):
+    """For events from number `first` on, whose end moves from `before` to `now`: all that it changes.
+
+    Fills the output with the common lifetimes, the number of the event and the payload number of whom it
+    meets, as far as there is room. The first event that is not done, and the rows of output.
+    """
+    out = 0
+    for i in range(first, len(key)):
+        low, high = min(before[i], now[i]), max(before[i], now[i])
+        if low == high:
+            continue
+        done = out
+        k = key[i]
+        start, size = slabs[k, START], slabs[k, SIZE]
+        blocks = slabs[k, ROOM] >= BLOCK
+        e = 0
+        while e < size:
+            if blocks and e % BLOCK == 0 and latest[start // BLOCK + e // BLOCK] <= low:
+                e += BLOCK
+                continue
+            r_vs, r_ve = pool[start + e, VS], pool[start + e, VE]
+            if r_vs >= high:
+                break
+            if r_ve > low:
+                begin = max(vs[i], r_vs)
+                old, new = max(begin, min(before[i], r_ve)), max(begin, min(now[i], r_ve))
+                if old != new:
+                    if out == len(o_vs):
+                        return i, done
+                    o_vs[out], o_old[out], o_new[out] = begin, old, new
+                    o_mine[out], o_row[out] = i, pool[start + e, ROW]
+                    out += 1
+            e += 1
+    return len(key), out
+
+
+@njit(cache=True)
+def survivors(slabs, pool, own_cti, other_cti):
+    """The events that can still change or meet a change, with their keys, in the order of the slabs.
+
+    No element of its own stream can name an event that ends before that stream's cti, and none of the
+    other stream concerns one that ends at that one's cti or before it.
+    """
+    total = slabs[:, SIZE].sum()
+    key = np.empty(total, dtype=np.int64)
+    events = np.empty((total, COLUMNS), dtype=np.int64)
+    count = 0
+    for k in range(len(slabs)):
+        start = slabs[k, START]
+        for at in range(start, start + slabs[k, SIZE]):
+            end = pool[at, VE]
+            if end == pool[at, VS] or ((end < own_cti or own_cti == INF) and end <= other_cti):
+                continue
+            key[count] = k
+            events[count] = pool[at]
+            count += 1
+    return key[:count], events[:count]
+
+
+@njit(cache=True)
+def rebuild(slabs, pool, latest, key, events):
+    """Lay events, in order of (key, vs, hash), into an empty pool; the top."""
+    top = 0
+    i = 0
+    while i < len(key):
+        k = key[i]
+        j = i
+        while j < len(key) and key[j] == k:
+            j += 1
+        top = _allot(slabs, k, _room_for(j - i), top)
+        slabs[k, SIZE] = j - i
+        for e in range(i, j):
+            pool[slabs[k, START] + e - i] = events[e]
+        _bound(slabs, k, pool, latest, 0)
+        i = j
+    return top

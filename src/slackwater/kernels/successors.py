@@ -1,0 +1,98 @@
+"""Successors: for rows with a time, the first of some sorted marks that comes strictly later.
+
+Rows and marks lie in slabs (see slabs.py) with a common numbering of keys, both sorted by their time.
+When marks come and go, a row gets another successor exactly if the first mark after it, among those
+that were there and those that are, is one that came or went. So each such mark concerns the rows
+between the mark before it and itself, and each row is concerned by one mark at most.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0917
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from slackwater.kernels.slabs import above, from_on
+
+__all__ = ["forget", "moved", "successors"]
+
+INF = np.int64(2**63 - 1)
+
+
+@njit(cache=True)
+def successors(start, size, marks, key, time):
+    """The first mark of the key that is later than the time; INF if there is none."""
+    found = np.empty(len(key), dtype=np.int64)
+    for i in range(len(key)):
+        k = key[i]
+        p = above(marks, start[k], size[k], time[i])
+        found[i] = marks[start[k] + p, 0] if p < size[k] else INF
+    return found
+
+
+@njit(cache=True)
+def moved(
+    start, size, marks,  # marks that were there or are
+    key, mark, came,  # those that came or went, by (key, mark)
+    row_start, row_size, rows,  # (vs, ve, ...)
+    write, o_place, o_old, o_new,  # output
+):  # fmt: skip
+    """Rows whose end, min(ve, successor), is another one now: how many.
+
+    With `write` also where they are, and their old and new end.
+    """
+    out = 0
+    was_next, is_next = INF, INF
+    for j in range(len(key) - 1, -1, -1):
+        k, s = key[j], mark[j]
+        p = above(marks, start[k], size[k], s)
+        following = marks[start[k] + p, 0] if p < size[k] else INF
+        if j + 1 == len(key) or key[j + 1] != k or mark[j + 1] != following:
+            was_next, is_next = following, following
+        # the successors, before and after, of rows that start just before s
+        if came[j]:
+            is_next = s
+        else:
+            was_next = s
+        first = 0
+        if p > 1:
+            # the mark before s; rows that start at it or later are nearer to s
+            first = from_on(rows, row_start[k], row_size[k], marks[start[k] + p - 2, 0])
+        last = from_on(rows, row_start[k], row_size[k], s)
+        for at in range(row_start[k] + first, row_start[k] + last):
+            ve = rows[at, 1]
+            if ve > s:
+                if write:
+                    o_place[out], o_old[out], o_new[out] = at, min(ve, was_next), min(ve, is_next)
+                out += 1
+    return out
+
+
+@njit(cache=True)
+def forget(start, size, room, marks, row_start, row_size, rows, row_count, cti, mark_cti):
+    """Drop rows that nothing can change any more, and marks that nobody will ask for.
+
+    `cti` is the promise of the rows' port, `mark_cti` that of the marks': rows with ve < cti stay as
+    they are, marks before mark_cti neither come nor go. A mark that is settled in this sense and not
+    after cti cuts rows at or before any change that they may still see. Which one of several such does
+    not matter then, so of each key only the last is kept, and that only if there is such a row.
+    """
+    for k in range(len(size)):
+        settled = min(above(marks, start[k], size[k], cti), from_on(marks, start[k], size[k], mark_cti))
+        kept = row_start[k]
+        needed = False
+        for at in range(row_start[k], row_start[k] + row_size[k]):
+            is_cut = settled > 0 and rows[at, 0] < marks[start[k] + settled - 1, 0]
+            if (rows[at, 1] < cti or cti == INF) and (is_cut or rows[at, 1] <= mark_cti):
+                continue
+            needed = needed or is_cut
+            rows[kept] = rows[at]
+            row_count[kept] = row_count[at]
+            kept += 1
+        row_size[k] = kept - row_start[k]
+        gone = settled - 1 if needed else settled
+        start[k] += gone
+        size[k] -= gone
+        room[k] -= gone

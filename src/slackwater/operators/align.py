@@ -1,0 +1,93 @@
+"""Align: the same history, held back for a while so that less of it has to be taken back.
+
+    out = input
+
+Rows wait in a buffer, where the rows of one event become one: an insert takes over the end that an
+adjust gives it, or vanishes with its full removal; a chain of adjusts becomes (vs, first old_ve, last
+new_ve). What leaves together leaves in order of sync.
+
+- Application time: a row is due when its vs is `blocking` or more behind the largest vs seen. It is vs
+  and not sync that counts: once an event is out, what corrects it follows at once.
+- System time: a row is due when it, or the first row that it was combined with, has been there for
+  `blocking`. This is looked at when anything arrives.
+- A cti(t) releases everything with sync < t before its time: nothing that is still to come could be
+  combined with it and be seen by then. With blocking INF (`strong`) nothing else releases anything, and
+  the output is ordered.
+- `perfect` (`ultra`, cleanse): an insert also waits until its end can no longer change, ve < t, and
+  nothing with a later vs overtakes it. The output is perfect: ordered, and inserts only.
+
+Pass: what is due, and on cti(t) what has sync < t. Keep: the rest; a row that is held has sync >= t.
+Propagate: cti(t); if perfect, only up to the earliest insert that is still held. Neither the limit nor
+the clock ever goes back.
+
+    strong    in:   a [1, 100)   b [5, 10)   a [1, 100) -> [1, 50)   cti(20)
+              out:                            a [1, 50)   b [5, 10)   cti(20)
+    ultra     out:                                                    cti(1)
+              in:   cti(60)
+              out:  a [1, 50)   b [5, 10)   cti(60)
+
+Paper 1b section 4.5, erratum 13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.consistency import Clock
+from slackwater.events import Batch
+from slackwater.operators.buffer import Buffer
+from slackwater.operators.step import Answer, Description, Now, wall_clock
+from slackwater.plan import nodes
+from slackwater.punctuations import Punctuation
+from slackwater.times import BEGIN, INF, plus
+
+__all__ = ["Align", "State"]
+
+
+@dataclass(slots=True)
+class State:
+    """What is held, and how far time has come: the largest vs, or the clock."""
+
+    buffer: Buffer
+    reached: int = BEGIN
+
+
+@dataclass(frozen=True, slots=True)
+class Align:
+    """The step of an `Align` node. `now` tells system time."""
+
+    node: nodes.Align
+    now: Now = wall_clock
+
+    @property
+    def _timed(self) -> bool:
+        return self.node.blocking < INF
+
+    def open(self) -> State:
+        """Nothing held."""
+        return State(Buffer(self.node.schema, self._timed))
+
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
+        """Hold the rows; what is due by now, they included, comes out."""
+        if not self._timed:
+            state.buffer.hold(rows)
+            return Batch.empty(self.node.schema)
+        if self.node.clock is Clock.SYSTEM:
+            state.reached = max(state.reached, self.now())
+            state.buffer.hold(rows, due=state.reached)
+        elif rows.rows:
+            state.reached = max(state.reached, int(rows.vs.max()))
+            state.buffer.hold(rows, due=rows.vs)
+        return state.buffer.due_at(plus(state.reached, -self.node.blocking))
+
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
+        """What nothing can be combined with any more, then the promise."""
+        cti = punctuation.before
+        if self.node.perfect:
+            rows, first_held = state.buffer.frozen(cti)
+            return Answer((Punctuation(min(cti, first_held)),), rows)
+        return Answer((punctuation,), state.buffer.before(cti))
+
+    def describe(self, state: State) -> Description:
+        """One row per event of which something is held."""
+        return Description(state_rows=len(state.buffer))

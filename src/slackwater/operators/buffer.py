@@ -1,0 +1,223 @@
+"""A buffer of changes on their way: rows go in as they come, and come out combined, one per event.
+
+Rows of one event that meet in the buffer become one: (vs, first old_ve, last new_ve); an insert that
+meets its full removal vanishes with it. A removed event that is inserted again is another event: the
+two rows stay two, so that what only shortens still only shortens when it comes out.
+
+Invariant: what went in, as a sum of differences, is what came out plus what is held. Every held change
+starts from an end that exists outside, so that held changes may leave in any order.
+
+A batch costs what it holds and what it releases. Changes that have gone leave their room behind; when
+there is none left, what is alive is moved together, which costs as much as what came in since.
+
+kernels/buffer.py has the loops. Used by Align, Sort and Finalize.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slackwater.events import Batch
+from slackwater.kernels import buffer
+from slackwater.kernels.grouping import Keys
+from slackwater.times import BEGIN, INF, Times
+
+__all__ = ["Buffer"]
+
+kernel: Any = buffer
+"""compiled functions: their many array arguments are passed by unpacking, which mypy cannot follow"""
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+LEAST_ROOM = 256
+"""tests make this small, so that room is made often"""
+
+
+def _none(dtype: type = np.int64) -> Any:
+    return np.empty(0, dtype=dtype)
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Held changes. With `timed`, each also falls due at a time that is given when it comes in."""
+
+    schema: pl.Schema
+    timed: bool
+    keys: Keys = field(init=False)
+    """numbers for (payload, vs)"""
+    needed_from: int = BEGIN
+    """changes that lead to an end before this time may be forgotten"""
+    room: int = 0
+    counts: Ints = field(default_factory=lambda: np.zeros(5, dtype=np.int64))
+    # per change
+    key: Ints = field(default_factory=_none)
+    vs: Ints = field(default_factory=_none)
+    old: Ints = field(default_factory=_none)
+    new: Ints = field(default_factory=_none)
+    due: Ints = field(default_factory=_none)
+    live: Mask = field(default_factory=lambda: _none(np.bool_))
+    cell: Ints = field(default_factory=_none)
+    above: Ints = field(default_factory=_none)
+    below: Ints = field(default_factory=_none)
+    # the table of ends
+    cell_key: Ints = field(default_factory=_none)
+    cell_end: Ints = field(default_factory=_none)
+    cell_head: Ints = field(default_factory=_none)
+    # the heaps
+    sync_time: Ints = field(default_factory=_none)
+    sync_slot: Ints = field(default_factory=_none)
+    due_time: Ints = field(default_factory=_none)
+    due_slot: Ints = field(default_factory=_none)
+
+    def __post_init__(self) -> None:
+        self.keys = Keys(pl.Schema({**self.schema, "vs": pl.Int64()}))
+
+    def __len__(self) -> int:
+        return int(self.counts[buffer.LIVE])
+
+    def hold(self, rows: Batch, due: Times | int = INF, only: Mask | None = None) -> Mask:
+        """Hold rows back, or only some, and then also those that continue a held change; which ones."""
+        if not rows.rows:
+            return np.zeros(0, dtype=np.bool_)
+        self._make_room(rows.rows)
+        number = self.keys.number(rows.payload.with_columns(pl.Series("vs", rows.vs)))
+        dues = np.full(rows.rows, due) if isinstance(due, int) else due
+        hold = np.ones(rows.rows, dtype=np.bool_) if only is None else only
+        held: Mask = kernel.absorb(
+            # writable, for compiled kernels tell the two apart
+            *(
+                np.require(column, requirements=["C", "W"])
+                for column in (number, rows.vs, rows.old_ve, rows.new_ve, dues, hold)
+            ),
+            self.counts,
+            *self._changes(),
+            self.cell,
+            self.above,
+            self.below,
+            self.cell_key,
+            self.cell_end,
+            self.cell_head,
+            self.sync_time,
+            self.sync_slot,
+            self.due_time,
+            self.due_slot,
+        )
+        return held
+
+    def due_at(self, limit: int) -> Batch:
+        """Release what was due at the limit or before it, in order of sync."""
+        if not self.room:
+            return Batch.empty(self.schema)
+        slots = kernel.pop_due(
+            limit, self.counts, self.live, *self._links(), self.due_time, self.due_slot
+        )
+        sync = np.minimum(self.old[slots], self.new[slots])
+        return self._rows(slots[np.lexsort((slots, sync))])
+
+    def before(self, cti: int) -> Batch:
+        """Release everything with sync < cti (cti(INF): everything), in order of sync."""
+        if not self.room:
+            return Batch.empty(self.schema)
+        slots = kernel.pop_before(
+            cti,
+            self.counts,
+            self.old,
+            self.new,
+            self.live,
+            *self._links(),
+            self.sync_time,
+            self.sync_slot,
+        )
+        return self._rows(slots)
+
+    def frozen(self, cti: int) -> tuple[Batch, int]:
+        """Release inserts in order of vs, up to the first that is not fully frozen; and its vs."""
+        if not self.room:
+            return Batch.empty(self.schema), INF
+        slots, first = kernel.pop_frozen(
+            cti, self.counts, self.new, self.live, *self._links(), self.sync_time, self.sync_slot
+        )
+        return self._rows(slots), int(first)
+
+    def forget_ends_before(self, time: int) -> None:
+        """Changes that lead to an end before this time are not needed any more.
+
+        They go when room is made, or all at once at INF.
+        """
+        self.needed_from = time
+        if time == INF and self.room:
+            self.live[:] = False
+            self._move_together(0)
+
+    def _rows(self, slots: Ints) -> Batch:
+        payload = self.keys.take(self.key[slots]).drop("vs")
+        rows = Batch(self.vs[slots], self.old[slots], self.new[slots], payload)
+        if not len(self) and self.room > LEAST_ROOM:
+            self._move_together(0)
+        return rows
+
+    def _changes(self) -> tuple[Any, ...]:
+        return self.key, self.vs, self.old, self.new, self.due, self.live
+
+    def _links(self) -> tuple[Ints, ...]:
+        return self.cell, self.above, self.below, self.cell_head
+
+    def _needed(self) -> int:
+        return max(len(self.keys), int(self.counts.max()))
+
+    def _make_room(self, rows: int) -> None:
+        if self._needed() + rows > self.room:
+            self._move_together(rows)
+
+    def _move_together(self, rows: int) -> None:
+        """Only what is alive, with room for as much again and for this many rows more."""
+        slots = np.flatnonzero(self.live & (self.new >= self.needed_from))
+        used = len(slots)
+        self.room = max(LEAST_ROOM, 2 * (used + rows))
+        alive = np.zeros(len(self.keys), dtype=np.bool_)
+        alive[self.key[slots]] = True
+        numbers = self.keys.keep(alive)
+        key, self.vs, self.old, self.new, self.due, self.live = (
+            self._moved(column, slots) for column in self._changes()
+        )
+        key[:used] = numbers[key[:used]]
+        self.key = key
+        self.cell, self.above, self.below = (self._moved(_none(), slots[:0]) for _ in range(3))
+        cells = 1 << (2 * self.room - 1).bit_length()
+        self.cell_key, self.cell_end, self.cell_head = (
+            np.full(cells, buffer.NONE, dtype=np.int64) for _ in range(3)
+        )
+        self.counts[:] = (used, 0, used, used, used)
+        kernel.link_all(
+            used,
+            self.key,
+            self.new,
+            self.cell,
+            self.above,
+            self.below,
+            self.cell_key,
+            self.cell_end,
+            self.cell_head,
+            self.counts,
+        )
+        self.sync_time, self.sync_slot = self._heap(np.minimum(self.old, self.new)[:used])
+        if self.timed:
+            self.due_time, self.due_slot = self._heap(self.due[:used])
+        else:
+            self.counts[buffer.BY_DUE] = 0
+
+    def _moved(self, column: Any, slots: Ints) -> Any:
+        moved = np.zeros(self.room, dtype=column.dtype)
+        moved[: len(slots)] = column[slots]
+        return moved
+
+    def _heap(self, times: Times) -> tuple[Ints, Ints]:
+        """A sorted array is a heap."""
+        order = np.argsort(times, kind="stable")
+        return self._moved(times, order), self._moved(np.arange(len(times)), order)

@@ -1,0 +1,203 @@
+"""ClipBy: every row ends at the first start in another stream strictly after its own start.
+
+    out = { (vs, min(ve, s), p) | (vs, ve, p) in input, s = the first start after vs of an event of
+            other whose keys equal p's; INF if there is none }
+
+Of the other stream only starts count: an adjust that does not remove its event changes nothing. A start
+that comes shortens the rows between the start before it and itself, one that goes lengthens them.
+Inserts and adjusts of the input pass with both ends cut at the row's next start. Null keys equal
+nothing: such rows of the input pass as they are, such rows of the other stream are not looked at.
+
+Pass: what the batch changes. Keep: of the other stream the starts that may still go or be the next one
+of a row that is yet to come, and before them one, if a row that it cut may still be adjusted. Of the
+input the rows that may still be adjusted, or cut (their next start, if any, may still go or be
+preceded by another). Propagate: the smaller one of both promises. On the input's side a change at t is
+seen at t, or not at all if the row is cut before t. A start s that comes or goes moves ends between s
+and something later, so the change has sync s.
+
+    in:      a [0, 20)                       a [0, 20) -> [0, 9)
+    other:               x [7, 8)   y [5, 6)                       y gone   x gone
+    out:     a [0, 20)   -> [0, 7)  -> [0, 5)                      -> [0, 7)  -> [0, 9)
+
+StreamInsight's ClipEventDuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from slackwater.events import Batch
+from slackwater.kernels import successors
+from slackwater.kernels.grouping import Keys
+from slackwater.kernels.slabs import Changes, Ints, Mask, Slabs
+from slackwater.operators.step import Answer, Description
+from slackwater.plan import nodes
+from slackwater.punctuations import Promises, Punctuation
+from slackwater.state import sweep_after
+from slackwater.times import INF
+
+__all__ = ["ClipBy", "State"]
+
+kernel: Any = successors
+"""compiled functions, which mypy cannot follow"""
+
+_INPUT, _OTHER = 0, 1
+
+
+@dataclass(slots=True)
+class State:
+    """Keys and payloads by number; per key the input's (vs, ve, payload)s and the other's starts."""
+
+    keys: Keys
+    payloads: Keys
+    events: Slabs
+    starts: Slabs
+    promised: list[Promises]
+    sweep_at: int = field(default_factory=lambda: sweep_after(0))
+
+
+@dataclass(frozen=True, slots=True)
+class ClipBy:
+    """The step of a `ClipBy` node."""
+
+    node: nodes.ClipBy
+
+    def open(self) -> State:
+        """No rows, no starts, no promises."""
+        schema = self.node.schema
+        keys = Keys(pl.Schema({key: schema[key] for key in self.node.on}))
+        return State(keys, Keys(schema), Slabs(3), Slabs(1), [Promises(), Promises()])
+
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
+        """Rows of the input cut, or new ends for those that the other's starts cut otherwise."""
+        if not rows.rows:
+            return Batch.empty(self.node.schema)
+        return self._cut(state, rows) if port == _INPUT else self._cut_otherwise(state, rows)
+
+    def _cut(self, state: State, rows: Batch) -> Batch:
+        matching = self._matching(rows)
+        some = rows if matching.all() else rows.where(matching)
+        until = np.full(rows.rows, INF, dtype=np.int64)
+        if some.rows:
+            key = state.keys.number(some.payload)
+            _admit(state)
+            _remember(state, some, key)
+            starts = state.starts
+            # a copy, since columns of a batch may be read-only or not contiguous
+            vs = np.array(some.vs, dtype=np.int64)
+            until[matching] = kernel.successors(starts.start, starts.size, starts.rows, key, vs)
+        # an end at vs, which means that the event does not exist, is before every cut
+        old_ve, new_ve = np.minimum(rows.old_ve, until), np.minimum(rows.new_ve, until)
+        return Batch(rows.vs, old_ve, new_ve, rows.payload).where(old_ve != new_ve)
+
+    def _cut_otherwise(self, state: State, rows: Batch) -> Batch:
+        change = (rows.new_ve > rows.vs).astype(np.int64) - (rows.old_ve > rows.vs)
+        comes_or_goes = (change != 0) & self._matching(rows)
+        if not comes_or_goes.any():
+            return Batch.empty(self.node.schema)
+        rows, change = rows.where(comes_or_goes), change[comes_or_goes]
+        changes = Changes.net(state.keys.number(rows.payload), (rows.vs,), change)
+        _admit(state)
+        place, old_ve, new_ve = _moved(state, changes)
+        events = state.events
+        each = np.repeat(np.arange(len(place)), events.count[place])
+        vs, _, payload = np.ascontiguousarray(events.rows[place[each]].T)
+        return Batch(vs, old_ve[each], new_ve[each], state.payloads.take(payload))
+
+    def _matching(self, rows: Batch) -> Mask:
+        """Which rows have keys that can equal others."""
+        matching = np.ones(rows.rows, dtype=np.bool_)
+        for key in self.node.on:
+            column = rows.payload[key]
+            if column.null_count():
+                matching &= column.is_not_null().to_numpy()
+        return matching
+
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
+        """What both ports have promised; rows and starts that it settles are forgotten, now and then."""
+        before = min(promises.cti for promises in state.promised)
+        state.promised[port] = state.promised[port].with_(punctuation)
+        promise = min(promises.cti for promises in state.promised)
+        remembered = max(state.events.total + state.starts.total, len(state.payloads), len(state.keys))
+        if promise == INF or (promise > before and remembered >= state.sweep_at):
+            _forget(state)
+        return Answer((Punctuation(promise),))
+
+    def describe(self, state: State) -> Description:
+        """One row per event of the input and start of the other stream that is remembered."""
+        held_by = min((_INPUT, _OTHER), key=lambda port: state.promised[port].cti)
+        return Description(state.events.total + state.starts.total, held_by)
+
+
+def _admit(state: State) -> None:
+    state.events.admit(len(state.keys))
+    state.starts.admit(len(state.keys))
+
+
+def _remember(state: State, rows: Batch, key: Ints) -> None:
+    """The input's events as they are now."""
+    moved = rows.old_ve != rows.new_ve
+    was, will_be = moved & (rows.old_ve > rows.vs), moved & (rows.new_ve > rows.vs)
+    payload = state.payloads.number(rows.payload)
+    changes = Changes.net(
+        np.concatenate([key[was], key[will_be]]),
+        (
+            np.concatenate([rows.vs[was], rows.vs[will_be]]),
+            np.concatenate([rows.old_ve[was], rows.new_ve[will_be]]),
+            np.concatenate([payload[was], payload[will_be]]),
+        ),
+        np.repeat([-1, 1], [np.count_nonzero(was), np.count_nonzero(will_be)]),
+    )
+    state.events.merge(changes)
+
+
+def _moved(state: State, changes: Changes) -> tuple[Ints, Ints, Ints]:
+    """Take in the starts that come and go. Events that end elsewhere now, their old and new end."""
+    starts, events = state.starts, state.events
+    before, _ = starts.get(changes)
+    after = before + changes.delta
+    # first those that come: then all starts are there that were or are
+    more = changes.delta > 0
+    starts.merge(changes.where(more))
+    toggled = (before > 0) != (after > 0)
+    key, mark, came = changes.key[toggled], changes.rows[toggled, 0], after[toggled] > 0
+    given = (
+        *(starts.start, starts.size, starts.rows),
+        *(key, mark, came),
+        *(events.start, events.size, events.rows),
+    )
+    none = np.empty(0, dtype=np.int64)
+    moved = kernel.moved(*given, False, none, none, none)
+    place, old_ve, new_ve = (np.empty(moved, dtype=np.int64) for _ in range(3))
+    kernel.moved(*given, True, place, old_ve, new_ve)
+    starts.merge(changes.where(~more))
+    return place, old_ve, new_ve
+
+
+def _forget(state: State) -> None:
+    """Drop what is settled, close the holes, and forget keys and payloads that are not in use."""
+    events, starts = state.events, state.starts
+    cti, other_cti = (promises.cti for promises in state.promised)
+    if min(cti, other_cti) == INF:
+        events.clear()
+        starts.clear()
+    else:
+        kernel.forget(
+            starts.start, starts.size, starts.room, starts.rows,
+            events.start, events.size, events.rows, events.count,
+            cti, other_cti,
+        )  # fmt: skip
+    alive = (events.size[: len(state.keys)] > 0) | (starts.size[: len(state.keys)] > 0)
+    state.keys.keep(alive)
+    events.compact(alive)
+    starts.compact(alive)
+    places = events.places()
+    used = np.zeros(len(state.payloads), dtype=np.bool_)
+    used[events.rows[places, 2]] = True
+    numbers = state.payloads.keep(used)
+    events.rows[places, 2] = numbers[events.rows[places, 2]]
+    state.sweep_at = sweep_after(events.total + starts.total)

@@ -1,0 +1,239 @@
+"""Join: pairs of rows that match, alive while both are; and the parts of rows that match nothing.
+
+    pairs = { (max(l.vs, r.vs), min(l.ve, r.ve), l.p + r.p) | l in left, r in right, l.key = r.key,
+              where(l.p + r.p), not empty }
+    alone(left) = { ([vs, ve) of every maximal part of l that no r covers, l.p + nulls) | l in left }
+
+    inner: pairs   left: pairs + alone(left)   full: pairs + alone(left) + alone(right)
+    anti: alone(left), without the nulls
+
+A row of either input that comes, moves its end or goes does the same to its common lifetime with every
+row of the other input that it meets: one formula for all, see kernels/pairs.py. Changes of one event
+within a batch are taken together first, so nothing is said that the same batch takes back. A null key
+matches nothing. `where` looks at payloads only, hence a pair satisfies it always or never.
+
+What a row is alone is the difference of its lifetime and those of its pairs, as a set: its own
+timeline, see kernels/runs.py. A part that began before the cti keeps its start. An anti join without
+`where` only asks whether there is a partner: of its right input it remembers where each key is covered.
+
+All output latencies show the eager answer, the one over the input so far. Pass: every change, at once.
+Keep: the events of both inputs, by key, until they end behind the ctis of *both*: behind its own no
+adjust can name an event any more, and behind the other's it meets nothing new (erratum 14); for rows
+that may be alone, their timelines from the smaller cti on. Propagate: the smaller cti.
+
+    left:   a [0, 10)                                    a [0, 10) -> [0, 7)   cti(9)
+    right:               a [5, 20)   cti(6)
+    inner:               a [5, 10)                       a [5, 10) -> [5, 7)   cti(6)
+    anti:   a [0, 10)    a [0, 10) -> [0, 5)                                   cti(6)
+
+Paper 1b section 4.3, errata 10 and 14; paper 4 Table 3 (join).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+import slackwater.state
+from slackwater.events import Batch
+from slackwater.kernels import runs
+from slackwater.kernels.grouping import Keys
+from slackwater.operators.live_events import Changes, LiveEvents, Meetings, Payloads
+from slackwater.operators.step import Answer, Description, evaluate
+from slackwater.plan import nodes
+from slackwater.punctuations import Promises, Punctuation
+from slackwater.state import Differences, Timelines
+from slackwater.times import INF
+
+__all__ = ["Join", "State"]
+
+Ints = npt.NDArray[np.int64]
+
+_LEFT, _RIGHT = 0, 1
+
+
+@dataclass(slots=True)
+class State:
+    """The keys in use, what is alive on each side, and what each side has promised."""
+
+    keys: Keys
+    sides: tuple[LiveEvents, LiveEvents]
+    alone: dict[int, Timelines]
+    """for a side whose unmatched parts are shown, by event: its lifetime, and those of its pairs"""
+    covered: Timelines | None
+    """by key: where the right side has a partner, if that is all that matters"""
+    promised: list[Promises] = field(default_factory=lambda: [Promises(), Promises()])
+    sweep_at: int = field(default_factory=lambda: slackwater.state.SWEEP_FROM)
+
+    def rows(self) -> int:
+        """How many events and endpoints are remembered."""
+        timelines = [*self.alone.values(), *([self.covered] if self.covered else [])]
+        return sum(side.count for side in self.sides) + sum(each.rows() for each in timelines)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The step of a `Join` node."""
+
+    node: nodes.Join
+
+    def open(self) -> State:
+        """Nothing is alive, nothing is promised."""
+        node = self.node
+        keys = Keys(pl.Schema({name: node.left.schema[name] for name in node.on}))
+        left = LiveEvents(
+            Payloads(node.left.schema), [name for name in node.left.schema if name not in node.on]
+        )
+        others = [name for name in node.right.schema if name in node.right_names]
+        stored = node.right.schema if node.how == "full" else {n: node.right.schema[n] for n in others}
+        right = LiveEvents(Payloads(pl.Schema(stored)), others)
+        covered = None
+        if node.how == "anti" and node.where is None:
+            right, covered = LiveEvents(Payloads(pl.Schema()), []), _timelines()
+        preserved = {"inner": (), "left": (_LEFT,), "anti": (_LEFT,), "full": (_LEFT, _RIGHT)}[node.how]
+        return State(keys, (left, right), {port: _timelines() for port in preserved}, covered)
+
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
+        """What the rows change in the pairs that they belong to, and in what is alone."""
+        columns = list(self.node.on.values() if port == _RIGHT else self.node.on)
+        parts = []
+        keyless = _lacks(rows, columns)
+        if keyless is not None:
+            if port in state.alone:
+                parts.append(self._alone(port, rows.where(keyless)))
+            rows = rows.where(~keyless)
+        if rows.rows:
+            key = state.keys.number(self._keys(rows.payload, columns))
+            if port == _RIGHT and state.covered is not None:
+                rows, key = _covered(state.covered, rows, key, len(state.keys))
+            changes = state.sides[port].apply(rows, key, len(state.keys))
+            parts += self._consequences(state, port, changes)
+        return Batch.concat(parts) if parts else Batch.empty(self.node.schema)
+
+    def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+        """The key columns, by the names that they have on the left."""
+        names = list(self.node.on)
+        if columns == names:
+            return payload
+        return pl.DataFrame([payload[c].alias(name) for c, name in zip(columns, names, strict=True)])
+
+    def _consequences(self, state: State, port: int, changes: Changes) -> list[Batch]:
+        node, parts = self.node, []
+        met = state.sides[1 - port].meetings(changes, len(state.keys))
+        if len(met.vs) and (node.how != "anti" or node.where is not None):
+            payload = self._payload(state, _numbers(port, changes, met))
+            if node.where is not None:
+                satisfied = evaluate(node.where, payload, "join where").fill_null(False)
+                payload, met = payload.filter(satisfied), met.take(satisfied.to_numpy())
+            if node.how != "anti":
+                parts.append(Batch(met.vs, met.old_ve, met.new_ve, payload))
+        for side, timelines in state.alone.items():
+            row = _numbers(port, changes, met)[side]
+            differences = _differences(changes if side == port else None, met, row)
+            stored = state.sides[side].payloads
+            row, vs, old_ve, new_ve = timelines.absorb_runs(differences, stored.height, runs.DIFFERENCE)
+            parts.append(self._alone(side, Batch(vs, old_ve, new_ve, stored.take(row))))
+        return parts
+
+    def _payload(self, state: State, numbers: tuple[Ints, Ints]) -> pl.DataFrame:
+        left, right = (side.payloads.take(n) for side, n in zip(state.sides, numbers, strict=True))
+        renamed = [right[name].alias(called) for name, called in self.node.right_names.items()]
+        return pl.DataFrame([*left.get_columns(), *renamed])
+
+    def _alone(self, port: int, rows: Batch) -> Batch:
+        """Rows of one side as they look without a partner: keys are known, the other columns null."""
+        node, payload = self.node, rows.payload
+        if port == _RIGHT:
+            known = {left: payload[right] for left, right in node.on.items()}
+            known |= {called: payload[name] for name, called in node.right_names.items()}
+        else:
+            known = {name: payload[name] for name in node.left.schema}
+        columns = [
+            known[name].alias(name)
+            if name in known
+            else pl.Series(name, [None], dtype).new_from_index(0, rows.rows)
+            for name, dtype in node.schema.items()
+        ]
+        return Batch(rows.vs, rows.old_ve, rows.new_ve, pl.DataFrame(columns))
+
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
+        """The smaller cti; now and then, what both leave behind is forgotten."""
+        state.promised[port] = state.promised[port].with_(punctuation)
+        promise = min(promises.cti for promises in state.promised)
+        if promise == INF or state.rows() >= state.sweep_at:
+            _sweep(state, promise)
+        return Answer((Punctuation(promise),))
+
+    def describe(self, state: State) -> Description:
+        """One row per event or endpoint; the side that has promised less holds the join back."""
+        held_by = _LEFT if state.promised[_LEFT].cti <= state.promised[_RIGHT].cti else _RIGHT
+        return Description(state.rows(), held_by)
+
+
+def _timelines() -> Timelines:
+    return Timelines(width=2, fwidth=0, horizon=INF)
+
+
+def _lacks(rows: Batch, columns: list[str]) -> npt.NDArray[np.bool_] | None:
+    """Which rows have no value in some key column; None if there are no such rows."""
+    nullable = [name for name in columns if rows.payload[name].null_count()]
+    if not nullable:
+        return None
+    null = rows.payload.select(pl.any_horizontal(pl.col(nullable).is_null())).to_series()
+    return null.to_numpy()
+
+
+def _covered(timelines: Timelines, rows: Batch, key: Ints, keys: int) -> tuple[Batch, Ints]:
+    """How the rows change where their keys are covered, as rows without payload; and their keys."""
+    one = np.zeros((rows.rows, 2), dtype=np.int64)
+    one[:, 0] = 1
+    differences = Differences.of(rows, key, one, np.zeros((rows.rows, 0)))
+    key, vs, old_ve, new_ve = timelines.absorb_runs(differences, keys, runs.DISTINCT)
+    return Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(key))), key
+
+
+def _numbers(port: int, changes: Changes, met: Meetings) -> tuple[Ints, Ints]:
+    """The payload numbers of the left and of the right event of each pair."""
+    mine, theirs = changes.row[met.change], met.row
+    return (mine, theirs) if port == _LEFT else (theirs, mine)
+
+
+def _differences(own: Changes | None, met: Meetings, row: Ints) -> Differences:
+    """What changes in the timelines of events: their own lifetime, and those of their pairs."""
+    columns = [(met.vs, met.old_ve, met.new_ve, row)]
+    if own is not None:
+        columns.append((own.vs, own.before, own.now, own.row))
+    vs, old_ve, new_ve, row = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    is_own = np.arange(len(vs)) >= len(met.vs)
+    weights = np.column_stack([is_own, ~is_own]).astype(np.int64)
+    rows = Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(vs)))
+    return Differences.of(rows, row, weights, np.zeros((len(vs), 0)))
+
+
+def _sweep(state: State, cti: int) -> None:
+    """Forget what is behind both ctis, and number keys and payloads anew."""
+    in_use = np.zeros(len(state.keys), dtype=np.bool_)
+    for port, side in enumerate(state.sides):
+        alive = side.forget(state.promised[port].cti, state.promised[1 - port].cti)
+        in_use |= side.in_use(len(in_use))
+        if port in state.alone:
+            _forget(state.alone[port], cti, runs.DIFFERENCE)
+            state.alone[port].renumber(alive, np.cumsum(alive) - 1)
+    if state.covered is not None:
+        _forget(state.covered, cti, runs.DISTINCT)
+        with_endpoints = state.covered.size[: len(in_use)] > 0
+        in_use[: len(with_endpoints)] |= with_endpoints
+        state.covered.renumber(in_use[: len(with_endpoints)], np.cumsum(in_use) - 1)
+    state.keys.keep(in_use)
+    for side in state.sides:
+        side.renumber(in_use)
+    state.sweep_at = max(slackwater.state.SWEEP_FROM, slackwater.state.SWEEP_FACTOR * state.rows())
+
+
+def _forget(timelines: Timelines, cti: int, rule: int) -> None:
+    # when to sweep is decided for all of the state at once
+    timelines.sweep_at = 0
+    timelines.forget(cti, rule)

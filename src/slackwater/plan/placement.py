@@ -1,0 +1,121 @@
+"""Placement: where a plan waits and where it forgets, as the dial says.
+
+`Consistency` asks for a point of the spectrum; `placed` turns it into operators. On every path from a
+source, Finalize(memory) and then Align(blocking) stand below the first stateful operator, so that all
+of the plan's state is kept over one stream, ordered and bounded as the dial wants it, and what one
+operator waits for no other has to wait for again. Where a path without state meets one with state in a
+union, it is made to wait there. A plan without state needs neither: it has nothing to forget, and
+nothing is gained by holding back what it passes on row by row.
+
+- An operator obeys the nearest dial above it; one that two different dials reach is refused.
+- The loop of a fixpoint is never held back: only what enters it is.
+- What two operators read is held back once, for both.
+
+Paper 1b section 3 (Figure 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from slackwater.consistency import MIDDLE, Dial
+from slackwater.errors import PlanError
+from slackwater.plan import nodes as n
+from slackwater.times import INF
+
+__all__ = ["placed"]
+
+_STATELESS = (
+    n.Source,
+    n.Argument,
+    n.Where,
+    n.Select,
+    n.AlterLifetime,
+    n.Deletes,
+    n.PointAtEnd,
+    n.Chop,
+    n.Union,
+    n.Finalize,
+    n.Punctuate,
+    n.Consistency,
+    n.Latency,
+)
+
+
+def placed(root: n.Node) -> n.Node:
+    """The plan with every dial turned into Finalize and Align; the plan itself if there is none."""
+    order = list(n.walk(root))
+    if not any(isinstance(node, n.Consistency) for node in order):
+        return root
+    dials = _dials(root, order)
+    # whether nothing on the paths from the sources keeps state; an argument comes out of a loop
+    bare: dict[n.Node, bool] = {}
+    new: dict[n.Node, n.Node] = {}
+    held_back: dict[tuple[n.Node, Dial], n.Node] = {}
+    for node in order:
+        below = [bare[child] for child in node.inputs]
+        stateful = _is_stateful(node)
+        bare[node] = not stateful and all(below) and not isinstance(node, n.Argument)
+        waits = not bare[node] and any(below)
+        dial = _the_dial(node, dials[node]) if waits else MIDDLE
+        inputs: dict[n.Node, n.Node] = {}
+        for child in node.inputs:
+            if bare[child] and dial != MIDDLE:
+                key = (child, dial)
+                held_back.setdefault(key, _held_back(new[child], dial))
+                inputs[child] = held_back[key]
+            else:
+                inputs[child] = new[child]
+        new[node] = _reading(node, inputs)
+    return new[root]
+
+
+def _dials(root: n.Node, order: list[n.Node]) -> dict[n.Node, set[Dial]]:
+    """For each node, the nearest dials above it; the default where there is none."""
+    found: dict[n.Node, set[Dial]] = {node: set() for node in order}
+    found[root] = {MIDDLE}
+    # readers before what they read
+    for node in reversed(order):
+        below = {node.dial} if isinstance(node, n.Consistency) else found[node]
+        for child in node.inputs:
+            found[child] |= below
+    return found
+
+
+def _is_stateful(node: n.Node) -> bool:
+    if isinstance(node, n.GroupApply):
+        return any(_is_stateful(part) for part in n.walk(node.body))
+    return not isinstance(node, _STATELESS)
+
+
+def _the_dial(node: n.Node, dials: set[Dial]) -> Dial:
+    if len(dials) > 1:
+        raise PlanError(
+            f"{node.name} is read at two points of the consistency spectrum",
+            detail=" and ".join(sorted(map(str, dials))),
+            hint="put consistency() below the place where the stream is shared",
+        )
+    [dial] = dials
+    return dial
+
+
+def _held_back(node: n.Node, dial: Dial) -> n.Node:
+    if dial.memory < INF:
+        node = n.Finalize(node, dial.memory, dial.clock)
+    if dial.blocking > 0:
+        node = n.Align(node, dial.blocking, dial.clock, dial.perfect)
+    return node
+
+
+def _reading(node: n.Node, inputs: Mapping[n.Node, n.Node]) -> n.Node:
+    """The node with other inputs; the same one if they are the same."""
+    if all(inputs[child] is child for child in node.inputs):
+        return node
+    changed: dict[str, Any] = {}
+    for port in node.ports:
+        value = getattr(node, port)
+        many = isinstance(value, tuple)
+        changed[port] = tuple(inputs[child] for child in value) if many else inputs[value]
+    return replace(node, **changed)
