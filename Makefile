@@ -8,13 +8,14 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check types bench lock clean
+.PHONY: help setup java demo test laws check types bench bench-operators lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
 	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
+	@echo 'make laws    the laws of every operator, 2,000 examples each'
 	@echo 'make check   lint, format, types, layers'
-	@echo 'make bench   compare with peers, as ratios'
+	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator)'
 	@echo 'make setup   only make .venv'
 	@echo 'make lock    resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)'
 	@echo 'make clean   remove .venv and every cache'
@@ -34,7 +35,7 @@ demo: java $(READY)
 
 # Frames are tiny there, and polars' threads would only wait for each other.
 test: java $(READY)
-	@POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q
+	@POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 check: $(READY)
 	@$(BIN)/ruff check $(CODE)
@@ -45,8 +46,15 @@ check: $(READY)
 types: $(READY)
 	@$(BIN)/mypy $(CODE)
 
+laws: $(READY)
+	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/test_laws.py
+
 bench: $(READY)
 	@$(BIN)/python -m benchmarks.conversions
+
+bench-operators: $(READY)
+	@$(BIN)/python -m benchmarks.operators
+	@$(BIN)/python -m benchmarks.operators growth
 
 # Versions already in requirements.lock are kept where pyproject.toml permits them.
 lock: $(READY)
