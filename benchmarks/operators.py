@@ -27,7 +27,6 @@ import slackwater as sw
 from slackwater.events import Batch, Placed
 from slackwater.operators import Step, step_of
 from slackwater.plan.nodes import Latency, Node
-from slackwater.plan.properties import output_latencies
 
 SIZES = (1, 100, 1_000, 10_000, 100_000)
 MOST_BATCHES = 300
@@ -119,6 +118,13 @@ class Drive:
                 self.rows_out += answer.rows.rows
 
 
+def turns(stream: Batch, ports: int, size: int) -> Iterator[tuple[int, Batch]]:
+    """The stream in batches; every event on the port that its start chooses, ports in turn."""
+    shares = [stream.where(stream.vs % ports == port).split(size) for port in range(ports)]
+    for batches in zip(*shares, strict=False):
+        yield from enumerate(batches)
+
+
 def time_of_sort(stream: Batch) -> float:
     """Seconds that polars needs to sort the rows by key and start."""
     frame = pl.DataFrame({"k": stream.payload["k"], "vs": stream.vs})
@@ -133,12 +139,10 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def measure(root: Node, ports: int, stream: Batch, size: int) -> tuple[float, float, float]:
     """Seconds for all rows, rows out per row in, and seconds per batch. Ports are read in turn."""
-    latency = output_latencies(root)[root]
-    step = step_of(root.input if isinstance(root, Latency) else root, latency)
-    parts = [(i % ports, part) for i, part in enumerate(stream.split(size))]
+    parts = list(turns(stream, ports, size))
     warm = min(len(parts) // 4, 50)
     parts = parts[: warm + MOST_BATCHES]
-    drive = Drive(step)
+    drive = Drive(_step(root))
     for port, part in parts[:warm]:
         drive.push(port, part)
     before = drive.rows_out
@@ -215,8 +219,7 @@ def growth(console: Console) -> None:
         for events in (10_000, 100_000, 1_000_000, 10_000_000):
             stream = Input(events=events, live=1_000).draw()
             drive = Drive(_step(root()))
-            turns = [(i % ports, part) for i, part in enumerate(stream.split(10_000))]
-            totals.append(_seconds(partial(drive.push_all, turns)))
+            totals.append(_seconds(partial(drive.push_all, list(turns(stream, ports, 10_000)))))
         exponent = np.polyfit(np.log([1e4, 1e5, 1e6, 1e7]), np.log(totals), 1)[0]
         small, large = (_batch_at(root(), ports, live) for live in (10_000, 1_000_000))
         out.add_row(
@@ -239,12 +242,10 @@ def _batch_at(root: Node, ports: int, live: int) -> float:
     """Mean seconds of a batch of 1,000 once so many events are alive, over 400 of them."""
     stream = Input(events=2 * live + 500_000, keys=100_000, live=live).draw()
     drive = Drive(_step(root))
-    parts = list(stream.split(1_000))
+    parts = list(turns(stream, ports, 1_000))
     filled, timed = parts[: 2 * live // 1_000], parts[2 * live // 1_000 :][:400]
-    for i, part in enumerate(filled):
-        drive.push(i % ports, part)
-    turns = [(i % ports, part) for i, part in enumerate(timed)]
-    return _seconds(lambda: drive.push_all(turns)) / len(timed)
+    drive.push_all(filled)
+    return _seconds(lambda: drive.push_all(timed)) / len(timed)
 
 
 if __name__ == "__main__":
