@@ -20,8 +20,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from slackwater.events import Batch, Event, Stream, payload_frame
+from slackwater.errors import InvalidElement
+from slackwater.events import Batch, Event, Stream
 from slackwater.identity import row_ids
+from slackwater.payloads import payload_frame
 from slackwater.times import INF, Times
 from slackwater.validity import Validator
 
@@ -139,6 +141,11 @@ class History:
         >>> h.frozen(14)["frozen"].to_list()
         ['half', 'fully', 'un']
         """
+        if "frozen" in self.schema:
+            raise InvalidElement(
+                "the payload has a column named 'frozen' itself",
+                hint="select the other columns first, or compare ve and vs with the cti",
+            )
         fully, half = pl.col("ve") < time, pl.col("vs") < time
         # cti(INF) leaves nothing open, not even an event without end
         status = pl.when(fully | (time == INF)).then(pl.lit("fully"))

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 
 from slackwater.errors import OperatorError, PlanError
-from slackwater.events import Event, Payload
+from slackwater.events import Event
 from slackwater.history import History
 from slackwater.identity import identity
+from slackwater.payloads import Payload
 from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes as n
 from slackwater.times import INF, plus

@@ -24,8 +24,8 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.errors import InvalidElement, PlanError
-from slackwater.events import refuse_reserved
 from slackwater.ledger import Ledger
+from slackwater.payloads import refuse_reserved
 from slackwater.times import INF, Times
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from slackwater.errors import InvalidElement, PlanError
-from slackwater.events import refuse_reserved
+from slackwater.payloads import refuse_reserved
 
 __all__ = ["polars_type", "require_columns", "require_free", "schema_of", "suggestion"]
 
