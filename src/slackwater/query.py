@@ -273,10 +273,11 @@ class Query:
     ) -> Query:
         """The dial: how long to wait (blocking) and how long to remember (memory).
 
-        A level instead: `"middle"` (the default), `"strong"`, `"ultra"`, or `sw.weak(memory)`.
+        A level instead: `"middle"` (the default), `"strong"`, `"ultra"`, or `sw.weak(memory)`. Turning the
+        dial of a query again replaces what it was turned to.
         """
         point = dial(level, blocking=blocking, memory=memory, clock=clock)
-        return Query(nodes.Consistency(self.node, point))
+        return Query(nodes.Consistency(_undialled(self.node), point))
 
     def latency(self, latency: OutputLatency) -> Query:
         """How much of the open future snapshot operators show: `sw.EAGER` and its siblings."""
@@ -424,6 +425,11 @@ def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Qu
     """
     argument = nodes.Argument(schema_of(schema))
     return Query(nodes.Fixpoint(argument, _node(body(Query(argument)), "fixpoint")))
+
+
+def _undialled(node: nodes.Node) -> nodes.Node:
+    """The node below a dial that is about to be replaced."""
+    return node.input if isinstance(node, nodes.Consistency) else node
 
 
 def _node(query: object, who: str) -> nodes.Node:

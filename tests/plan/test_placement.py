@@ -91,3 +91,9 @@ def test_a_loop_is_never_held_back() -> None:
 def test_a_plan_without_a_dial_is_left_alone() -> None:
     query = _count(S)
     assert placed(query.node) is query.node
+
+
+def test_turning_the_dial_again_replaces_what_it_was_turned_to() -> None:
+    s = sw.stream({"a": int})
+    strong = s.distinct().consistency("strong")
+    assert strong.consistency("middle").explain() == s.distinct().consistency("middle").explain()
