@@ -273,8 +273,8 @@ class Query:
     ) -> Query:
         """The dial: how long to wait (blocking) and how long to remember (memory).
 
-        A level instead: `"middle"` (the default), `"strong"`, `"ultra"`, or `sw.weak(memory)`. Turning the
-        dial of a query again replaces what it was turned to.
+        A level instead: `"middle"` (the default), `"strong"`, `"ultra"`, or `sw.weak(memory)`. Turning
+        the dial of a query again replaces what it was turned to.
         """
         point = dial(level, blocking=blocking, memory=memory, clock=clock)
         return Query(nodes.Consistency(_undialled(self.node), point))
