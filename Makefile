@@ -35,7 +35,7 @@ demo: java $(READY)
 
 # Frames are tiny there, and polars' threads would only wait for each other.
 test: java $(READY)
-	@POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2
+	@POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(READY)
 	@$(BIN)/ruff check $(CODE)
@@ -47,7 +47,7 @@ types: $(READY)
 	@$(BIN)/mypy $(CODE)
 
 laws: $(READY)
-	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/test_laws.py
+	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks.conversions
