@@ -269,11 +269,6 @@ def test_2_table_ii_in1_has_told_a_part_of_it():
     assert rows_of([*IN1, insert(7, 14, p="B"), cti(16)]) == [("A", 6, 15), ("B", 7, 14)]
 
 
-def test_2_table_ii_the_more_aggressive_the_more_elements():
-    sizes = {name: len(stream) for name, stream in TABLE_II.items()}
-    assert sizes["Out2"] < sizes["Out3"] < sizes["Out1"]
-
-
 EXAMPLE_3 = {
     "S[5]": "open(A, 1), open(B, 2), open(C, 3), close(A, 4), close(B, 5)",
     "U[5]": "open(A, 1), close(A, 4), open(B, 2), close(B, 5), open(C, 3)",
