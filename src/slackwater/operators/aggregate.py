@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from slackwater.consistency import OutputLatency
@@ -36,13 +37,15 @@ from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.step import Answer, Description
-from slackwater.operators.sums import Sums, is_linear
+from slackwater.operators.sums import DoesNotFit, Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.punctuations import Punctuation
-from slackwater.state import Differences, Ints, Said, Timelines
+from slackwater.timelines import Said, Timelines, Weights
 from slackwater.times import INF
 
 __all__ = ["Aggregate", "State"]
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -91,27 +94,31 @@ class Aggregate:
         key = state.keys.number(rows.payload)
         ints, floats = self.sums.weights(rows.payload)
         horizon = state.timelines.horizon
-        starts = rows.vs[rows.is_insert]
-        if len(starts):
-            horizon = max(horizon, int(starts.max()))
-        return self._absorb(state, Differences.of(rows, key, ints, floats), horizon)
+        if horizon < INF:
+            starts = rows.vs[rows.is_insert]
+            if len(starts):
+                horizon = max(horizon, int(starts.max()))
+        weights = Weights(key, np.empty((rows.rows, 0), dtype=np.int64), ints, floats)
+        return self._absorb(state, rows, weights, horizon)
 
-    def _absorb(self, state: State, differences: Differences, horizon: int) -> Batch:
-        said, overflow = state.timelines.absorb(
-            differences, len(state.keys), horizon, open_ended=self._open_ended
-        )
-        if overflow:
-            raise OperatorError(
-                "aggregate: a sum does not fit 64 bits",
-                detail=f"{self.node.describe()}",
-                hint="cast the column to a float or a decimal",
-            )
-        return self._rows(state, said)
+    def _absorb(self, state: State, rows: Batch | None, weights: Weights, horizon: int) -> Batch:
+        touched = state.timelines.touch(rows, weights, len(state.keys), horizon)
+        return self._rows(state, state.timelines.say(touched, open_ended=self._open_ended))
 
     def _rows(self, state: State, said: Said) -> Batch:
+        try:
+            results = self.sums.results(said.sums, said.floats)
+        except DoesNotFit as problem:
+            at = problem.row
+            [key] = state.keys.take(said.key[at : at + 1]).rows(named=True) or [{}]
+            raise OperatorError(
+                problem.fact,
+                detail=f"{self.node.describe()}: group {key}, from {said.vs[at]} on",
+                hint="cast the column to a float or a decimal",
+            ) from problem
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
-        payload = pl.DataFrame([*key_columns, *self.sums.results(said.ints, said.floats)])
-        return _without_repetition(Batch(said.vs, said.old_ve, said.new_ve, payload), said.key)
+        rows = Batch(said.vs, said.old_ve, said.new_ve, pl.DataFrame([*key_columns, *results]))
+        return _without_repetition(rows, said, list(self.node.aggregations))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """All snapshots that end by then; then the promise, and what it frees."""
@@ -120,7 +127,7 @@ class Aggregate:
         if self.latency is not OutputLatency.EAGER:
             before = timelines.horizon
             reached = timelines.last_pending(cti)
-            parts = [self._absorb(state, _nothing(self.sums), cti)]
+            parts = [self._absorb(state, None, timelines.no_weights(), cti)]
             timelines.horizon = max(before, reached)
             if not self._open_ended:
                 parts.append(self._rows(state, timelines.lengthen_cut(cti)))
@@ -137,25 +144,22 @@ class Aggregate:
         return Description(state_rows=state.timelines.rows())
 
 
-def _nothing(sums: Sums) -> Differences:
-    none = np.empty(0, dtype=np.int64)
-    return Differences(none, none, none, np.empty((0, sums.width), np.int64), np.empty((0, sums.fwidth)))
-
-
-def _without_repetition(rows: Batch, key: Ints) -> Batch:
-    """A row that is removed and comes again with the same payload just gets its new end."""
+def _without_repetition(rows: Batch, said: Said, names: list[str]) -> Batch:
+    """A row that is removed and comes again with the same results just gets its new end."""
+    key = said.key
     removed = (rows.new_ve == rows.vs)[:-1]
-    again = (rows.is_insert[1:]) & (rows.vs[1:] == rows.vs[:-1]) & (key[1:] == key[:-1]) & removed
+    again = removed & rows.is_insert[1:] & (rows.vs[1:] == rows.vs[:-1]) & (key[1:] == key[:-1])
     candidates = np.flatnonzero(again)
     if not len(candidates):
         return rows
-    first, second = rows.payload[candidates], rows.payload[candidates + 1]
+    results = rows.payload.select(names)
+    first, second = results[candidates], results[candidates + 1]
     same = np.ones(len(candidates), dtype=np.bool_)
-    for name in rows.schema:
+    for name in names:
         same &= first[name].eq_missing(second[name]).to_numpy()
+        if not same.any():
+            return rows
     pairs = candidates[same]
-    if not len(pairs):
-        return rows
     new_ve = rows.new_ve.copy()
     new_ve[pairs] = rows.new_ve[pairs + 1]
     keep = np.ones(rows.rows, dtype=np.bool_)

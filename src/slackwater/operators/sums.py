@@ -3,6 +3,8 @@
 Each aggregation is turned into weights that an event carries (so many integers, so many floats) and a
 result computed from the sums of those weights over the events that are alive. Count, sum, avg, var and
 stddev are of this kind; NaN and the infinities are counted apart, so that they can leave a sum again.
+Integers are summed in two halves, which cannot overflow: a total that does not fit is an error where it
+would be shown, and none where it is only passed through.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from slackwater.kernels import precise
 from slackwater.operators.step import evaluate
 from slackwater.plan import aggregations as agg
 
-__all__ = ["Sums", "is_linear"]
+__all__ = ["DoesNotFit", "Sums", "is_linear"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+_HALF = 32
+"""bits of the lower half of an integer"""
 
 _LINEAR = (agg.Count, agg.Sum, agg.Avg, agg.Var, agg.Stddev)
 
@@ -41,6 +46,15 @@ class _Column:
     pairs: int
     weigh: Callable[[pl.DataFrame], tuple[list[Ints], list[precise.Pair]]]
     result: Callable[[Sequence[Ints], Sequence[precise.Pair]], pl.Series]
+
+
+class DoesNotFit(Exception):
+    """A result that its type cannot hold: which row, and what is wrong."""
+
+    def __init__(self, row: int, fact: str) -> None:
+        super().__init__(fact)
+        self.row = row
+        self.fact = fact
 
 
 class Sums:
@@ -119,10 +133,10 @@ def _column(name: str, aggregation: agg.Aggregation, schema: pl.Schema, result: 
         )
     scale = dtype.scale if isinstance(dtype, pl.Decimal) else 0
     return _Column(
-        2,
+        3,
         0,
         lambda p: _int_weights(who, *values(p)),
-        lambda ints, _: _int_mean(ints, scale) if is_mean else _int_sum(ints, result),
+        lambda ints, _: _int_mean(ints, scale) if is_mean else _int_sum(who, ints, result),
     )
 
 
@@ -134,12 +148,19 @@ def _int_weights(who: str, series: pl.Series, present: Mask) -> tuple[list[Ints]
         raise OperatorError(
             f"{who}: a value does not fit 64 bits", detail=str(problem).splitlines()[0]
         ) from problem
-    return [present.astype(np.int64), np.where(present, numbers, 0)], []
+    numbers = np.where(present, numbers, 0)
+    return [present.astype(np.int64), numbers >> _HALF, numbers & (2**_HALF - 1)], []
 
 
-def _int_sum(ints: Sequence[Ints], result: pl.DataType) -> pl.Series:
-    count, total = ints
-    sums = pl.Series(total)
+def _int_sum(who: str, ints: Sequence[Ints], result: pl.DataType) -> pl.Series:
+    count, high, low = ints
+    high = high + (low >> _HALF)
+    fits = (high >= -(2**31)) & (high < 2**31)
+    if not fits.all():
+        at = int(np.argmin(fits))
+        total = (int(high[at]) << _HALF) + (int(low[at]) & (2**_HALF - 1))
+        raise DoesNotFit(at, f"{who}: the sum {total} does not fit 64 bits")
+    sums = pl.Series((high << _HALF) | (low & (2**_HALF - 1)))
     if isinstance(result, pl.Decimal):
         sums = sums.cast(pl.Decimal(38, 0)) / pl.Series([10**result.scale]).cast(pl.Decimal(38, 0))
         sums = sums.cast(result)
@@ -149,9 +170,12 @@ def _int_sum(ints: Sequence[Ints], result: pl.DataType) -> pl.Series:
 
 
 def _int_mean(ints: Sequence[Ints], scale: int) -> pl.Series:
-    count, total = ints
+    count, high, low = ints
     some = np.maximum(count, 1).astype(np.float64)
-    mean = precise.rounded(precise.divide(precise.from_ints(total), some * 10.0**scale))
+    (upper, lower), (minus_upper, minus_lower) = precise.from_ints(high), precise.from_ints(-low)
+    shift = 2.0**_HALF
+    total = precise.subtract((upper * shift, lower * shift), (minus_upper, minus_lower))
+    mean = precise.rounded(precise.divide(total, some * 10.0**scale))
     return pl.Series(mean).set(pl.Series(count == 0), None)
 
 

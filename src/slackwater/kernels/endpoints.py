@@ -1,0 +1,636 @@
+"""Endpoints: for every key, what holds between one endpoint of its events and the next.
+
+An event that is alive during [vs, ve) adds its weights at vs and takes them away at ve. A *timeline* is
+the sequence of a key's endpoints with, at each, how many events begin or end there (refs) and the sums
+of all weights from there on. Everything that depends on a group through such sums is computed here.
+
+A batch goes through five steps, each a loop over what it touches:
+
+    spread      rows -> changes: weights that are added from a time on, near the horizon or beyond it
+    by_key      near changes -> the same, by key and time, equal ones summed
+    make_room   slabs that are too small move to the top of the pool
+    merge       changes into entries; what was there before stays in a scratch table
+    emit        scratch and entries -> the rows that change
+
+Between the last two others may compute results that are not sums (`R` columns of an entry).
+
+Endpoints up to the horizon are *entries*, kept per key in a slab of a common pool, sorted by time. Those
+beyond it are *pending*: runs of changes sorted by time, which become entries when the horizon reaches
+them (the papers' POS and ECQ). A row is shown from an entry to the next one; of the last entry, which is
+still open at the horizon, either nothing is shown (beyond what had been shown before) or [vs, INF).
+
+- refs is separate from the count: an endpoint where as many events end as begin is still one
+  (erratum 1).
+- An entry that vanishes lengthens the row before it, whose sums are what they were (erratum 3).
+- Floats are summed in double-double arithmetic: a sum and what its rounding lost.
+
+All tables are int64 matrices, one line of memory per row, since keys come in any order. Columns:
+
+    change   time, key, refs, labels (as many as there are), sums; floats apart
+    entry    time, refs, shown end, sums, results; floats apart
+    slab     first entry, entries, room
+    touched  key, first entry that changed, first row in scratch, rows there, entries that stand for them
+
+Paper 1a section 3.2 to 3.5.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0917, SIM110
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "by_key",
+    "compact",
+    "emit",
+    "heap_least",
+    "heap_push_open",
+    "make_room",
+    "merge",
+    "merge_runs",
+    "purge",
+    "room_needed",
+    "sort_ties",
+    "spread",
+    "sum_neighbours",
+]
+
+INF = np.int64(2**63 - 1)
+
+# columns of a change
+TIME, KEY, CHANGE_REFS, LABELS = 0, 1, 2, 3
+# columns of an entry; its time is the first column, too
+REFS, SHOWN, SUMS = 1, 2, 3
+# columns of a slab
+START, SIZE, ROOM = 0, 1, 2
+# columns of what a batch has touched
+T_KEY, T_FIRST, T_SCRATCH, T_OLD, T_NEW = 0, 1, 2, 3, 4
+
+_FEW = 24
+
+
+@njit(cache=True, inline="always")
+def _add(high, low, high2, low2):
+    """The sum of two double-doubles."""
+    total = high + high2
+    part = total - high
+    error = (high - (total - part)) + (high2 - part)
+    error += low + low2
+    high3 = total + error
+    return high3, error - (high3 - total)
+
+
+@njit(cache=True)
+def spread(
+    key, vs, old_ve, new_ve, labels, ints, floats,  # rows
+    horizon,
+    near, near_floats, far, far_floats,  # room for two changes per row in each
+):  # fmt: skip
+    """Each row takes its event's weights away at its old end, and adds them up to its new one.
+
+    How many changes are near, and how many are beyond the horizon.
+    """
+    n = f = 0
+    at_label, width, fwidth = labels.shape[1], ints.shape[1], floats.shape[1]
+    for i in range(len(key)):
+        start, old, new = vs[i], old_ve[i], new_ve[i]
+        if old == new:
+            continue
+        first, first_refs, first_sign = start, 1, 1
+        second, second_refs, second_sign = new, 1, -1
+        if old > start and new > start:
+            first, first_refs, first_sign = old, -1, 1
+        elif old > start:
+            first, first_refs, first_sign = start, -1, -1
+            second, second_refs, second_sign = old, -1, 1
+        for time, refs, sign in (
+            (first, first_refs, first_sign),
+            (second, second_refs, second_sign),
+        ):
+            if time <= horizon:
+                rows, rows_floats, at = near, near_floats, n
+                n += 1
+            else:
+                rows, rows_floats, at = far, far_floats, f
+                f += 1
+            rows[at, TIME], rows[at, KEY], rows[at, CHANGE_REFS] = time, key[i], refs
+            for a in range(at_label):
+                rows[at, LABELS + a] = labels[i, a]
+            for a in range(width):
+                rows[at, LABELS + at_label + a] = sign * ints[i, a]
+            for a in range(fwidth):
+                rows_floats[at, a] = sign * floats[i, a]
+    return n, f
+
+
+@njit(cache=True, inline="always")
+def _copy(source, source_floats, i, target, target_floats, j):
+    for a in range(source.shape[1]):
+        target[j, a] = source[i, a]
+    for a in range(source_floats.shape[1]):
+        target_floats[j, a] = source_floats[i, a]
+
+
+@njit(cache=True, inline="always")
+def _add_change(source, source_floats, i, target, target_floats, j, labels):
+    target[j, CHANGE_REFS] += source[i, CHANGE_REFS]
+    for a in range(LABELS + labels, source.shape[1]):
+        target[j, a] += source[i, a]
+    for f in range(0, source_floats.shape[1], 2):
+        target_floats[j, f], target_floats[j, f + 1] = _add(
+            target_floats[j, f], target_floats[j, f + 1], source_floats[i, f], source_floats[i, f + 1]
+        )
+
+
+@njit(cache=True, inline="always")
+def _is_nothing(changes, floats, i, labels):
+    if changes[i, CHANGE_REFS] != 0:
+        return False
+    for a in range(LABELS + labels, changes.shape[1]):
+        if changes[i, a] != 0:
+            return False
+    for f in range(floats.shape[1]):
+        if floats[i, f] != 0.0:
+            return False
+    return True
+
+
+@njit(cache=True, inline="always")
+def _is_before(changes, i, j, labels):
+    """Whether change i comes before change j of the same key."""
+    if changes[i, TIME] != changes[j, TIME]:
+        return changes[i, TIME] < changes[j, TIME]
+    for a in range(LABELS, LABELS + labels):
+        if changes[i, a] != changes[j, a]:
+            return changes[i, a] < changes[j, a]
+    return False
+
+
+@njit(cache=True)
+def _sort_changes(index, low, high, spare, changes, labels):
+    """Sort index[low:high] by time and labels; stable."""
+    is_sorted = True
+    for i in range(low + 1, high):
+        if _is_before(changes, index[i], index[i - 1], labels):
+            is_sorted = False
+            break
+    if is_sorted:
+        return
+    for block in range(low, high, _FEW):
+        for i in range(block + 1, min(block + _FEW, high)):
+            own = index[i]
+            j = i
+            while j > block and _is_before(changes, own, index[j - 1], labels):
+                index[j] = index[j - 1]
+                j -= 1
+            index[j] = own
+    width = _FEW
+    while width < high - low:
+        for block in range(low, high, 2 * width):
+            middle, stop = min(block + width, high), min(block + 2 * width, high)
+            if middle == stop or not _is_before(changes, index[middle], index[middle - 1], labels):
+                continue
+            spare[block:middle] = index[block:middle]
+            i, j, w = block, middle, block
+            while i < middle:
+                if j < stop and _is_before(changes, index[j], spare[i], labels):
+                    index[w] = index[j]
+                    j += 1
+                else:
+                    index[w] = spare[i]
+                    i += 1
+                w += 1
+        width *= 2
+
+
+@njit(cache=True)
+def by_key(
+    changes, floats, count, labels,
+    head,  # for each key -1; so again afterwards
+    out, out_floats, keys, first,  # room for as many
+):  # fmt: skip
+    """Changes of each key together, by time and labels, equal ones summed.
+
+    How many keys, and how many changes are left; `first` says where each key's changes start.
+    """
+    following = np.empty(count, dtype=np.int64)
+    index = np.empty(count, dtype=np.int64)
+    spare = np.empty(count, dtype=np.int64)
+    for i in range(count - 1, -1, -1):
+        k = changes[i, KEY]
+        following[i] = head[k]
+        head[k] = i
+    touched = w = 0
+    for i in range(count):
+        k = changes[i, KEY]
+        at = head[k]
+        if at < 0:
+            continue
+        head[k] = -1
+        n = 0
+        while at >= 0:
+            index[n] = at
+            at = following[at]
+            n += 1
+        _sort_changes(index, 0, n, spare, changes, labels)
+        start = w
+        for j in range(n):
+            own = index[j]
+            if j > 0 and not _is_before(changes, index[j - 1], own, labels):
+                _add_change(changes, floats, own, out, out_floats, w - 1, labels)
+                continue
+            if w > start and _is_nothing(out, out_floats, w - 1, labels):
+                w -= 1
+            _copy(changes, floats, own, out, out_floats, w)
+            w += 1
+        if _is_nothing(out, out_floats, w - 1, labels):
+            w -= 1
+        if w > start:
+            keys[touched], first[touched] = k, start
+            touched += 1
+    first[touched] = w
+    return touched, w
+
+
+@njit(cache=True)
+def sort_ties(order, changes, labels):
+    """Changes in this order are sorted by time and key: those of one time and key by labels, too."""
+    spare = np.empty(len(order), dtype=np.int64)
+    i = 0
+    while i < len(order):
+        j = i + 1
+        time, key = changes[order[i], TIME], changes[order[i], KEY]
+        while j < len(order) and changes[order[j], TIME] == time and changes[order[j], KEY] == key:
+            j += 1
+        if j - i > 1:
+            _sort_changes(order, i, j, spare, changes, labels)
+        i = j
+
+
+@njit(cache=True, inline="always")
+def _compared(left, i, right, j, labels):
+    """Order by time, key, labels: negative, zero or positive."""
+    for a in range(LABELS + labels):
+        if a != CHANGE_REFS and left[i, a] != right[j, a]:
+            return -1 if left[i, a] < right[j, a] else 1
+    return 0
+
+
+@njit(cache=True)
+def sum_neighbours(changes, floats, order, labels, out, out_floats):
+    """The changes in that order, equal neighbours summed; how many are left."""
+    w = 0
+    for i in order:
+        if w > 0 and _compared(out, w - 1, changes, i, labels) == 0:
+            _add_change(changes, floats, i, out, out_floats, w - 1, labels)
+            continue
+        if w > 0 and _is_nothing(out, out_floats, w - 1, labels):
+            w -= 1
+        _copy(changes, floats, i, out, out_floats, w)
+        w += 1
+    if w > 0 and _is_nothing(out, out_floats, w - 1, labels):
+        w -= 1
+    return w
+
+
+@njit(cache=True)
+def merge_runs(left, left_floats, right, right_floats, labels, out, out_floats):
+    """Two runs sorted by time, key and labels as one, equal changes summed; how many are left."""
+    i = j = w = 0
+    while i < len(left) or j < len(right):
+        which = 0
+        if i == len(left):
+            which = 1
+        elif j == len(right):
+            which = -1
+        else:
+            which = _compared(left, i, right, j, labels)
+        if which <= 0:
+            _copy(left, left_floats, i, out, out_floats, w)
+            i += 1
+        else:
+            _copy(right, right_floats, j, out, out_floats, w)
+            j += 1
+        if which == 0:
+            _add_change(right, right_floats, j, out, out_floats, w, labels)
+            j += 1
+            if _is_nothing(out, out_floats, w, labels):
+                w -= 1
+        w += 1
+    return w
+
+
+@njit(cache=True)
+def _first_from(entries, start, size, time):
+    """The first of a slab's entries that is not before that time."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if entries[start + middle, TIME] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def room_needed(slabs, entries, keys, first, changes):
+    """For the changes by key: pool rows to allot, rows that can change, and scratch."""
+    pool, scratch = 0, 0
+    for i in range(len(keys)):
+        k = keys[i]
+        start, size, room = slabs[k]
+        new = first[i + 1] - first[i]
+        if size + new > room:
+            pool += 2 * (size + new)
+        scratch += size - _first_from(entries, start, size, changes[first[i], TIME])
+    return pool, 2 * (scratch + first[len(keys)]) + len(keys), scratch
+
+
+@njit(cache=True)
+def make_room(slabs, top, keys, first, entries, floats):
+    """Move the slabs that are too small for their changes to the top of the pool; the new top."""
+    for i in range(len(keys)):
+        k = keys[i]
+        start, size, room = slabs[k]
+        needed = size + first[i + 1] - first[i]
+        if needed > room:
+            for x in range(size):
+                _copy(entries, floats, start + x, entries, floats, top + x)
+            slabs[k, START] = top
+            slabs[k, ROOM] = 2 * needed
+            top += 2 * needed
+    return top
+
+
+@njit(cache=True)
+def merge(
+    slabs, entries, floats,
+    keys, first, changes, change_floats, labels,  # by key and time
+    scratch, scratch_floats, touched,  # as many rows as needed
+    may_stop,  # after its last change a key's sums are what they were
+):  # fmt: skip
+    """Merge each key's changes into its entries. By how much the number of entries has grown.
+
+    A row of `touched` says, for a key: which entry is the first that changed, where the old entries from
+    there on are in the scratch and how many of them, and how many entries stand for these now. Entries
+    behind have only moved.
+    """
+    fwidth = floats.shape[1]
+    width = changes.shape[1] - LABELS - labels
+    weights = LABELS + labels
+    sums = np.zeros(width, dtype=np.int64)  # before
+    added = np.zeros(width, dtype=np.int64)
+    fsums = np.zeros(fwidth, dtype=np.float64)
+    fadded = np.zeros(fwidth, dtype=np.float64)
+    s = grown = 0
+    for c in range(len(keys)):
+        k = keys[c]
+        base, n = slabs[k, START], slabs[k, SIZE]
+        j, stop = first[c], first[c + 1]
+        p = _first_from(entries, base, n, changes[j, TIME])
+        tail = n - p
+        for x in range(tail):
+            _copy(entries, floats, base + p + x, scratch, scratch_floats, s + x)
+        for a in range(width):
+            added[a] = 0
+            sums[a] = entries[base + p - 1, SUMS + a] if p > 0 else 0
+        for f in range(fwidth):
+            fadded[f] = 0.0
+            fsums[f] = floats[base + p - 1, f] if p > 0 else 0.0
+        i, w = 0, base + p
+        moved = 0
+        while i < tail or j < stop:
+            if j == stop and may_stop:
+                quiet = True
+                for a in range(width):
+                    quiet = quiet and added[a] == 0
+                for f in range(fwidth):
+                    quiet = quiet and fadded[f] == 0.0
+                if quiet:
+                    moved = tail - i
+                    break
+            here = i < tail and (j == stop or scratch[s + i, TIME] <= changes[j, TIME])
+            time = scratch[s + i, TIME] if here else changes[j, TIME]
+            refs = 0
+            shown = time
+            if here:
+                refs = scratch[s + i, REFS]
+                shown = scratch[s + i, SHOWN]
+                for a in range(width):
+                    sums[a] = scratch[s + i, SUMS + a]
+                for f in range(fwidth):
+                    fsums[f] = scratch_floats[s + i, f]
+                i += 1
+            while j < stop and changes[j, TIME] == time:
+                refs += changes[j, CHANGE_REFS]
+                for a in range(width):
+                    added[a] += changes[j, weights + a]
+                for f in range(0, fwidth, 2):
+                    fadded[f], fadded[f + 1] = _add(
+                        fadded[f], fadded[f + 1], change_floats[j, f], change_floats[j, f + 1]
+                    )
+                j += 1
+            if refs > 0:
+                entries[w, TIME], entries[w, REFS], entries[w, SHOWN] = time, refs, shown
+                for a in range(width):
+                    entries[w, SUMS + a] = sums[a] + added[a]
+                for f in range(0, fwidth, 2):
+                    floats[w, f], floats[w, f + 1] = _add(
+                        fsums[f], fsums[f + 1], fadded[f], fadded[f + 1]
+                    )
+                w += 1
+        touched[c, T_KEY] = k
+        touched[c, T_FIRST] = base + p
+        touched[c, T_SCRATCH] = s
+        touched[c, T_OLD] = tail - moved
+        touched[c, T_NEW] = w - (base + p)
+        for x in range(moved):
+            _copy(scratch, scratch_floats, s + i + x, entries, floats, w + x)
+        size = w + moved - base
+        grown += size - n
+        slabs[k, SIZE] = size
+        s += tail
+    return grown
+
+
+@njit(cache=True, inline="always")
+def _same(left, left_floats, i, right, right_floats, j):
+    for a in range(SUMS, left.shape[1]):
+        if left[i, a] != right[j, a]:
+            return False
+    for f in range(left_floats.shape[1]):
+        if left_floats[i, f] != right_floats[j, f]:
+            return False
+    return True
+
+
+@njit(cache=True, inline="always")
+def _say(out, out_floats, n, key, vs, old_ve, new_ve, entries, floats, x):
+    out[n, 0], out[n, 1], out[n, 2], out[n, 3] = key, vs, old_ve, new_ve
+    for a in range(SUMS, entries.shape[1]):
+        out[n, 1 + a] = entries[x, a]
+    for f in range(floats.shape[1]):
+        out_floats[n, f] = floats[x, f]
+
+
+@njit(cache=True)
+def emit(
+    slabs, entries, floats, scratch, scratch_floats, touched,
+    open_ended,  # show the last entry's row as [vs, INF)
+    out, out_floats,  # key, start, old end, new end, then sums and results
+    is_cut,  # for each touched key: its last row may have been cut where no endpoint remains
+):  # fmt: skip
+    """What the merge changes: the row before a key's first change, then old and new rows side by side.
+
+    The number of output rows.
+    """
+    n = 0
+    for c in range(len(touched)):
+        k, x, s, olds, news = touched[c]
+        base, size = slabs[k, START], slabs[k, SIZE]
+        end_of_slab = base + size
+        i, stop_old, stop_new = s, s + olds, x + news
+        if x > base:
+            before = x - 1
+            shown = entries[before, SHOWN]
+            end = entries[before, TIME]
+            if entries[before, SUMS] > 0:
+                if x < end_of_slab:
+                    end = entries[x, TIME]
+                else:
+                    end = INF if open_ended else shown
+            if end != shown:
+                _say(out, out_floats, n, k, entries[before, TIME], shown, end, entries, floats, before)
+                n += 1
+                entries[before, SHOWN] = end
+        while i < stop_old or x < stop_new:
+            old_here = i < stop_old
+            new_here = x < stop_new
+            if old_here and new_here:
+                if scratch[i, TIME] < entries[x, TIME]:
+                    new_here = False
+                elif entries[x, TIME] < scratch[i, TIME]:
+                    old_here = False
+            time = entries[x, TIME] if new_here else scratch[i, TIME]
+            end = time
+            is_open = False
+            if new_here and entries[x, SUMS] > 0:
+                if x + 1 < end_of_slab:
+                    end = entries[x + 1, TIME]
+                elif open_ended:
+                    end = INF
+                else:
+                    is_open = True
+            if old_here and new_here and _same(scratch, scratch_floats, i, entries, floats, x):
+                shown = scratch[i, SHOWN]
+                if is_open:
+                    end = shown
+                if end != shown:
+                    _say(out, out_floats, n, k, time, shown, end, entries, floats, x)
+                    n += 1
+                entries[x, SHOWN] = end
+            else:
+                if old_here and scratch[i, SHOWN] > time:
+                    _say(
+                        out, out_floats, n, k, time, scratch[i, SHOWN], time, scratch, scratch_floats, i
+                    )
+                    n += 1
+                if new_here:
+                    if end > time:
+                        _say(out, out_floats, n, k, time, time, end, entries, floats, x)
+                        n += 1
+                    entries[x, SHOWN] = end
+            i += old_here
+            x += new_here
+        last = end_of_slab - 1
+        is_cut[c] = size > 0 and entries[last, SHOWN] > entries[last, TIME] and not open_ended
+    return n
+
+
+@njit(cache=True)
+def _is_open_since(slabs, entries, key, time):
+    """Whether a key's last row is open since then, and nothing of it is shown."""
+    if key >= len(slabs) or slabs[key, SIZE] == 0:
+        return False
+    last = slabs[key, START] + slabs[key, SIZE] - 1
+    return entries[last, TIME] == time and entries[last, SUMS] > 0 and entries[last, SHOWN] <= time
+
+
+@njit(cache=True)
+def heap_push_open(heap, size, keys, slabs, entries):
+    """Remember since when these keys' last rows are open, if nothing of them is shown; the new size."""
+    for k in keys:
+        if slabs[k, SIZE] == 0:
+            continue
+        last = slabs[k, START] + slabs[k, SIZE] - 1
+        time = entries[last, TIME]
+        if not _is_open_since(slabs, entries, k, time):
+            continue
+        at = size
+        size += 1
+        while at > 0 and heap[(at - 1) // 2, 0] > time:
+            heap[at] = heap[(at - 1) // 2]
+            at = (at - 1) // 2
+        heap[at, 0], heap[at, 1] = time, k
+    return size
+
+
+@njit(cache=True)
+def heap_least(heap, size, slabs, entries):
+    """The least of these times that still holds, INF if none; and what is left of the heap."""
+    while size > 0:
+        time, key = heap[0]
+        if _is_open_since(slabs, entries, key, time):
+            return time, size
+        size -= 1
+        last_time, last_key = heap[size]
+        at = 0
+        while True:
+            child = 2 * at + 1
+            if child >= size:
+                break
+            if child + 1 < size and heap[child + 1, 0] < heap[child, 0]:
+                child += 1
+            if heap[child, 0] >= last_time:
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at, 0], heap[at, 1] = last_time, last_key
+    return INF, size
+
+
+@njit(cache=True)
+def purge(slabs, entries, cti):
+    """Forget entries whose row ended before the cti: how many are left."""
+    left = 0
+    for k in range(len(slabs)):
+        start, n, _ = slabs[k]
+        gone = 0
+        while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
+            gone += 1
+        if gone + 1 == n:
+            last = start + gone
+            if entries[last, SUMS] == 0 and entries[last, TIME] < cti:
+                gone = n
+        slabs[k, START] += gone
+        slabs[k, SIZE] -= gone
+        slabs[k, ROOM] -= gone
+        left += n - gone
+    return left
+
+
+@njit(cache=True)
+def compact(slabs, keep, entries, floats, new_slabs, new_entries, new_floats):
+    """Move the entries of the kept keys together, each with room for as many again; the new top."""
+    top = 0
+    for i in range(len(keep)):
+        start, size, _ = slabs[keep[i]]
+        for x in range(size):
+            _copy(entries, floats, start + x, new_entries, new_floats, top + x)
+        new_slabs[i, START], new_slabs[i, SIZE], new_slabs[i, ROOM] = top, size, 2 * size
+        top += 2 * size
+    return top

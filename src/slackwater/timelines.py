@@ -1,0 +1,371 @@
+"""Timelines: the endpoints of all keys, as an arrangement that operators share.
+
+kernels/endpoints.py has the loops and says what the tables hold. Entries lie in slabs of a pool, so that
+a batch costs what it changes and not what is remembered; slabs and pool grow by doubling. Changes beyond
+the horizon wait in sorted runs, merged like the digits of a binary counter. Whatever a cti has frozen is
+forgotten when as much again has come in.
+
+Everything is NumPy arrays and small numbers: it can be written down and read back as it is.
+
+Paper 1a section 3.2 (POS and ECQ).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater import state
+from slackwater.events import Batch
+from slackwater.kernels import endpoints
+from slackwater.times import BEGIN, INF
+
+__all__ = ["Run", "Said", "Timelines", "Touched", "Weights"]
+
+kernel: Any = endpoints
+"""compiled functions, which mypy cannot follow"""
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+_NO_ROWS = np.empty(0, dtype=np.int64)
+
+
+class Weights(NamedTuple):
+    """What each row of a batch carries: the number of its key, labels, and what it adds to the sums."""
+
+    key: Ints
+    labels: Ints
+    ints: Ints
+    floats: Floats
+
+
+class Run(NamedTuple):
+    """Changes, one per row; floats apart."""
+
+    rows: Ints
+    floats: Floats
+
+    @property
+    def times(self) -> Ints:
+        """When each takes effect."""
+        return self.rows[:, endpoints.TIME]
+
+    def part(self, which: slice) -> Run:
+        """Some of them."""
+        return Run(self.rows[which], self.floats[which])
+
+
+class Touched(NamedTuple):
+    """What a batch has changed in the entries, and what was there before."""
+
+    touched: Ints
+    scratch: Ints
+    scratch_floats: Floats
+    changes: Run
+    first: Ints
+    """where the changes of each touched key start"""
+    room: int
+    """how many rows can follow, at most"""
+
+
+class Said(NamedTuple):
+    """Rows that an operator emits: which key, from when, and how the end moves; with their sums."""
+
+    key: Ints
+    vs: Ints
+    old_ve: Ints
+    new_ve: Ints
+    sums: Ints
+    results: Ints
+    floats: Floats
+
+
+@dataclass(slots=True)
+class Timelines:
+    """The timelines of all keys.
+
+    `width` and `fwidth` are the numbers of integer and float sums: the first integer sum is the number
+    of events, a float sum takes two columns. `labels` are numbers that changes carry and that are not
+    summed, `results` are columns of an entry that somebody else computes.
+    """
+
+    width: int
+    fwidth: int
+    labels: int = 0
+    results: int = 0
+    horizon: int = BEGIN
+    slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    # the pool of entries
+    top: int = 0
+    size: int = 0
+    entries: Ints = field(init=False)
+    floats: Floats = field(init=False)
+    pending: list[Run] = field(default_factory=list)
+    cut: Ints = field(default_factory=lambda: _NO_ROWS)
+    """keys that may have a row that was cut where no endpoint remains"""
+    heap: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    heap_size: int = 0
+    """(start, key) of rows that were open and of which nothing was shown, when they were touched"""
+    sweep_at: int = field(default_factory=lambda: state.SWEEP_FROM)
+    _head: Ints = field(default_factory=lambda: _NO_ROWS)
+
+    def __post_init__(self) -> None:
+        self.entries = np.zeros((0, endpoints.SUMS + self.width + self.results), dtype=np.int64)
+        self.floats = np.zeros((0, self.fwidth), dtype=np.float64)
+
+    def rows(self) -> int:
+        """How many entries and pending changes are remembered."""
+        return self.size + sum(len(run.rows) for run in self.pending)
+
+    def no_weights(self) -> Weights:
+        """Those of no rows."""
+        labels = np.empty((0, self.labels), np.int64)
+        return Weights(_NO_ROWS, labels, np.empty((0, self.width), np.int64), np.empty((0, self.fwidth)))
+
+    # taking in changes
+
+    def touch(self, rows: Batch | None, weights: Weights, keys: int, horizon: int) -> Touched:
+        """Take in rows and move the horizon: which entries that changes.
+
+        `keys` is the number of keys there are now.
+        """
+        self._admit_keys(keys)
+        self.horizon = horizon
+        changes, keys_touched, first = self._by_key(self._near(rows, weights))
+        pool, room, old = kernel.room_needed(self.slabs, self.entries, keys_touched, first, changes.rows)
+        if pool:
+            self._grow(self.top + pool)
+            self.top = kernel.make_room(
+                self.slabs, self.top, keys_touched, first, self.entries, self.floats
+            )
+        scratch = np.empty((old, self.entries.shape[1]), dtype=np.int64)
+        scratch_floats = np.empty((old, self.fwidth), dtype=np.float64)
+        touched = np.empty((len(keys_touched), 5), dtype=np.int64)
+        self.size += kernel.merge(
+            self.slabs,
+            self.entries,
+            self.floats,
+            keys_touched,
+            first,
+            *changes,
+            self.labels,
+            scratch,
+            scratch_floats,
+            touched,
+            self.results == 0 or self.horizon == INF,
+        )
+        return Touched(touched, scratch, scratch_floats, changes, first, room)
+
+    def _admit_keys(self, keys: int) -> None:
+        if keys > len(self.slabs):
+            more = max(keys, 2 * len(self.slabs)) - len(self.slabs)
+            self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
+            self._head = np.full(len(self.slabs), -1, dtype=np.int64)
+
+    def _near(self, rows: Batch | None, weights: Weights) -> Run:
+        """The changes that the horizon has reached; others are put aside."""
+        due = self._due()
+        if rows is None or not rows.rows:
+            return _joined(due, self._run(0))
+        near, far = self._run(2 * rows.rows), self._run(2 * rows.rows)
+        times = rows.vs, rows.old_ve, rows.new_ve
+        key, labels, ints, floats = weights
+        n, f = kernel.spread(key, *times, labels, ints, floats, self.horizon, *near, *far)
+        if f:
+            self._postpone(far.part(slice(0, f)))
+        return _joined([near.part(slice(0, n)), *due], near)
+
+    def _run(self, rows: int) -> Run:
+        columns = endpoints.LABELS + self.labels + self.width
+        return Run(np.empty((rows, columns), np.int64), np.empty((rows, self.fwidth), np.float64))
+
+    def _postpone(self, new: Run) -> None:
+        run = self._by_time(new)
+        while self.pending and len(self.pending[-1].rows) < 2 * len(run.rows):
+            other = self.pending.pop()
+            both = self._run(len(run.rows) + len(other.rows))
+            run = both.part(slice(0, kernel.merge_runs(*other, *run, self.labels, *both)))
+        if len(run.rows):
+            self.pending.append(run)
+
+    def _by_time(self, run: Run) -> Run:
+        if len(run.rows) == 1:
+            return Run(run.rows.copy(), run.floats.copy())
+        order = _order(_compact(run.times), run.rows[:, endpoints.KEY])
+        if self.labels:
+            kernel.sort_ties(order, run.rows, self.labels)
+        out = self._run(len(run.rows))
+        return out.part(slice(0, kernel.sum_neighbours(*run, order, self.labels, *out)))
+
+    def _due(self) -> list[Run]:
+        """Pending changes that the horizon has reached."""
+        due = []
+        for i, run in enumerate(self.pending):
+            if run.rows[0, endpoints.TIME] <= self.horizon:
+                reached = int(np.searchsorted(run.times, self.horizon, side="right"))
+                due.append(run.part(slice(0, reached)))
+                self.pending[i] = run.part(slice(reached, None))
+        if due:
+            self.pending = [run for run in self.pending if len(run.rows)]
+        return due
+
+    def _by_key(self, near: Run) -> tuple[Run, Ints, Ints]:
+        count = len(near.rows)
+        out = self._run(count)
+        keys, first = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+        touched, left = kernel.by_key(*near, count, self.labels, self._head, *out, keys, first)
+        return out.part(slice(0, left)), keys[:touched], first[: touched + 1]
+
+    def _grow(self, needed: int) -> None:
+        if needed <= len(self.entries):
+            return
+        more = max(needed, 2 * len(self.entries))
+        entries = np.empty((more, self.entries.shape[1]), dtype=np.int64)
+        floats = np.empty((more, self.fwidth), dtype=np.float64)
+        entries[: self.top], floats[: self.top] = self.entries[: self.top], self.floats[: self.top]
+        self.entries, self.floats = entries, floats
+
+    def say(self, what: Touched, *, open_ended: bool) -> Said:
+        """What the touched entries change in the rows that are shown."""
+        out = np.empty((what.room, 1 + self.entries.shape[1]), dtype=np.int64)
+        out_floats = np.empty((what.room, self.fwidth), dtype=np.float64)
+        is_cut = np.empty(len(what.touched), dtype=np.bool_)
+        rows = kernel.emit(
+            self.slabs,
+            self.entries,
+            self.floats,
+            what.scratch,
+            what.scratch_floats,
+            what.touched,
+            open_ended,
+            out,
+            out_floats,
+            is_cut,
+        )
+        if not open_ended and self.horizon < INF:
+            keys = what.touched[:, endpoints.T_KEY]
+            if is_cut.any():
+                self.cut = np.union1d(self.cut, keys[is_cut])
+            self._remember_open(keys)
+        return self._said(out[:rows], out_floats[:rows])
+
+    def _said(self, out: Ints, floats: Floats) -> Said:
+        key, vs, old_ve, new_ve = (np.ascontiguousarray(out[:, a]) for a in range(4))
+        sums, results = out[:, 4 : 4 + self.width], out[:, 4 + self.width :]
+        return Said(key, vs, old_ve, new_ve, sums, results, floats)
+
+    def _remember_open(self, keys: Ints) -> None:
+        if self.heap_size + len(keys) > len(self.heap):
+            if self.heap_size > 2 * len(self.slabs):
+                self.heap_size = 0
+                keys = np.arange(len(self.slabs))
+            heap = np.empty((2 * (self.heap_size + len(keys)), 2), dtype=np.int64)
+            heap[: self.heap_size] = self.heap[: self.heap_size]
+            self.heap = heap
+        self.heap_size = kernel.heap_push_open(self.heap, self.heap_size, keys, self.slabs, self.entries)
+
+    # promises
+
+    def last_pending(self, until: int) -> int:
+        """The last endpoint that is pending and not after `until`; BEGIN if there is none."""
+        times = []
+        for run in self.pending:
+            reached = int(np.searchsorted(run.times, until, side="right"))
+            if reached:
+                times.append(int(run.times[reached - 1]))
+        return max(times, default=BEGIN)
+
+    def lengthen_cut(self, until: int) -> Said:
+        """Rows that were cut where no endpoint remains, and would be frozen so: shown up to `until`."""
+        keys = self.cut[self.slabs[self.cut, endpoints.SIZE] > 0]
+        last = self._last(keys)
+        entry = self.entries[last]
+        still = (entry[:, endpoints.SHOWN] > entry[:, endpoints.TIME]) & (entry[:, endpoints.SUMS] > 0)
+        self.cut = keys = keys[still]
+        short = entry[still, endpoints.SHOWN] < until
+        keys, last, entry = keys[short], last[still][short], entry[still][short]
+        out = np.empty((len(keys), 1 + self.entries.shape[1]), dtype=np.int64)
+        out[:, 0], out[:, 1] = keys, entry[:, endpoints.TIME]
+        out[:, 2], out[:, 3] = entry[:, endpoints.SHOWN], until
+        out[:, 4:] = entry[:, endpoints.SUMS :]
+        self.entries[last, endpoints.SHOWN] = until
+        return self._said(out, self.floats[last])
+
+    def _last(self, keys: Ints) -> Ints:
+        last: Ints = self.slabs[keys, endpoints.START] + self.slabs[keys, endpoints.SIZE] - 1
+        return last
+
+    def open_since(self) -> int:
+        """The earliest start of a row that is still open and of which nothing is shown; INF if none."""
+        time, self.heap_size = kernel.heap_least(self.heap, self.heap_size, self.slabs, self.entries)
+        return int(time)
+
+    def forget(self, cti: int) -> Mask | None:
+        """Drop what the cti has frozen, now and then; if so, which keys are still in use."""
+        if cti < INF and self.rows() < self.sweep_at:
+            return None
+        if cti == INF:
+            self.slabs[:, endpoints.SIZE] = 0
+            self.pending.clear()
+            self.size = 0
+        else:
+            self.size = kernel.purge(self.slabs, self.entries, cti)
+        alive = self.slabs[:, endpoints.SIZE] > 0
+        for run in self.pending:
+            alive[run.rows[:, endpoints.KEY]] = True
+        self.sweep_at = state.sweep_after(self.rows())
+        return alive
+
+    def renumber(self, alive: Mask, numbers: Ints) -> None:
+        """Keys have new numbers: compact the slabs of those that are left."""
+        keep = np.flatnonzero(alive)
+        room = 2 * int(self.slabs[keep, endpoints.SIZE].sum())
+        slabs = np.zeros((len(keep), 3), dtype=np.int64)
+        entries = np.empty((2 * room, self.entries.shape[1]), dtype=np.int64)
+        floats = np.empty((2 * room, self.fwidth), dtype=np.float64)
+        self.top = kernel.compact(self.slabs, keep, self.entries, self.floats, slabs, entries, floats)
+        self.slabs, self.entries, self.floats = slabs, entries, floats
+        self._head = np.full(len(slabs), -1, dtype=np.int64)
+        for i, run in enumerate(self.pending):
+            rows = run.rows.copy()
+            rows[:, endpoints.KEY] = numbers[rows[:, endpoints.KEY]]
+            self.pending[i] = Run(rows, run.floats)
+        self.cut = numbers[self.cut[alive[self.cut]]]
+        self.heap_size = 0
+        self._remember_open(np.arange(len(slabs)))
+
+
+def _joined(runs: list[Run], none: Run) -> Run:
+    if not runs:
+        return none
+    if len(runs) == 1:
+        return runs[0]
+    rows, floats = zip(*runs, strict=True)
+    return Run(np.concatenate(rows), np.concatenate(floats))
+
+
+def _compact(time: Ints) -> Ints:
+    """Times in the same order, from 0, with INF right behind the last finite one."""
+    if not len(time):
+        return time
+    last, first = int(time.max()), int(time.min())
+    if last == INF:
+        finite = time[time != INF]
+        first, last = (int(finite.min()), int(finite.max()) + 1) if len(finite) else (0, 0)
+    if last - first >= 2**62:
+        return time
+    return np.where(time == INF, last, time) - first
+
+
+def _order(first: Ints, second: Ints) -> Ints:
+    """The order by two columns; sorted as one number where both fit into it."""
+    if len(first) and first.min() >= 0 and second.min() >= 0:
+        width = int(second.max()) + 1
+        if (int(first.max()) + 1) * width < 2**63:
+            return np.argsort(first * width + second)
+    return np.lexsort((second, first))
