@@ -108,9 +108,10 @@ class Timelines:
     pending: list[Run] = field(default_factory=list)
     cut: Ints = field(default_factory=lambda: _NO_ROWS)
     """keys that may have a row that was cut where no endpoint remains"""
-    heap: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    heap_size: int = 0
+    waiting: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    waiting_size: int = 0
     """(start, key) of rows that were open and of which nothing was shown, when they were touched"""
+    bounds: Ints = field(default_factory=lambda: _NO_ROWS)
     sweep_at: int = field(default_factory=lambda: state.SWEEP_FROM)
     _head: Ints = field(default_factory=lambda: _NO_ROWS)
 
@@ -260,14 +261,15 @@ class Timelines:
         return Said(key, vs, old_ve, new_ve, sums, results, floats)
 
     def _remember_open(self, keys: Ints) -> None:
-        if self.heap_size + len(keys) > len(self.heap):
-            if self.heap_size > 2 * len(self.slabs):
-                self.heap_size = 0
-                keys = np.arange(len(self.slabs))
-            heap = np.empty((2 * (self.heap_size + len(keys)), 2), dtype=np.int64)
-            heap[: self.heap_size] = self.heap[: self.heap_size]
-            self.heap = heap
-        self.heap_size = kernel.heap_push_open(self.heap, self.heap_size, keys, self.slabs, self.entries)
+        if self.waiting_size + len(keys) > len(self.waiting):
+            # all keys once, without the notes that no longer hold
+            keys, self.waiting_size = np.arange(len(self.slabs)), 0
+            chunks = 2 * len(keys) // endpoints.CHUNK + 1
+            self.waiting = np.empty((chunks * endpoints.CHUNK, 2), dtype=np.int64)
+            self.bounds = np.empty(chunks, dtype=np.int64)
+        self.waiting_size = kernel.note_open(
+            self.waiting, self.waiting_size, self.bounds, keys, self.slabs, self.entries
+        )
 
     # promises
 
@@ -302,8 +304,8 @@ class Timelines:
 
     def open_since(self) -> int:
         """The earliest start of a row that is still open and of which nothing is shown; INF if none."""
-        time, self.heap_size = kernel.heap_least(self.heap, self.heap_size, self.slabs, self.entries)
-        return int(time)
+        notes = self.waiting, self.waiting_size, self.bounds
+        return int(kernel.open_since(*notes, self.slabs, self.entries))
 
     def forget(self, cti: int) -> Mask | None:
         """Drop what the cti has frozen, now and then; if so, which keys are still in use."""
@@ -336,7 +338,8 @@ class Timelines:
             rows[:, endpoints.KEY] = numbers[rows[:, endpoints.KEY]]
             self.pending[i] = Run(rows, run.floats)
         self.cut = numbers[self.cut[alive[self.cut]]]
-        self.heap_size = 0
+        self.waiting = self.waiting[:0]
+        self.waiting_size = 0
         self._remember_open(np.arange(len(slabs)))
 
 

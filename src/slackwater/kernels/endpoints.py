@@ -46,11 +46,11 @@ __all__ = [
     "by_key",
     "compact",
     "emit",
-    "heap_least",
-    "heap_push_open",
     "make_room",
     "merge",
     "merge_runs",
+    "note_open",
+    "open_since",
     "purge",
     "room_needed",
     "sort_ties",
@@ -68,6 +68,9 @@ REFS, SHOWN, SUMS = 1, 2, 3
 START, SIZE, ROOM = 0, 1, 2
 # columns of what a batch has touched
 T_KEY, T_FIRST, T_SCRATCH, T_OLD, T_NEW = 0, 1, 2, 3, 4
+
+CHUNK = 1024
+"""notes that are looked through together"""
 
 _FEW = 24
 
@@ -561,46 +564,47 @@ def _is_open_since(slabs, entries, key, time):
 
 
 @njit(cache=True)
-def heap_push_open(heap, size, keys, slabs, entries):
-    """Remember since when these keys' last rows are open, if nothing of them is shown; the new size."""
+def note_open(waiting, filled, bounds, keys, slabs, entries):
+    """Note since when these keys' last rows are open, if nothing of them is shown.
+
+    Notes lie in chunks; `bounds` are no later than the earliest note of each. How many there are now.
+    """
     for k in keys:
         if slabs[k, SIZE] == 0:
             continue
-        last = slabs[k, START] + slabs[k, SIZE] - 1
-        time = entries[last, TIME]
-        if not _is_open_since(slabs, entries, k, time):
-            continue
-        at = size
-        size += 1
-        while at > 0 and heap[(at - 1) // 2, 0] > time:
-            heap[at] = heap[(at - 1) // 2]
-            at = (at - 1) // 2
-        heap[at, 0], heap[at, 1] = time, k
-    return size
+        time = entries[slabs[k, START] + slabs[k, SIZE] - 1, TIME]
+        if _is_open_since(slabs, entries, k, time):
+            waiting[filled, 0], waiting[filled, 1] = time, k
+            chunk = filled // CHUNK
+            if filled % CHUNK == 0 or time < bounds[chunk]:
+                bounds[chunk] = time
+            filled += 1
+    return filled
 
 
 @njit(cache=True)
-def heap_least(heap, size, slabs, entries):
-    """The least of these times that still holds, INF if none; and what is left of the heap."""
-    while size > 0:
-        time, key = heap[0]
-        if _is_open_since(slabs, entries, key, time):
-            return time, size
-        size -= 1
-        last_time, last_key = heap[size]
-        at = 0
-        while True:
-            child = 2 * at + 1
-            if child >= size:
-                break
-            if child + 1 < size and heap[child + 1, 0] < heap[child, 0]:
-                child += 1
-            if heap[child, 0] >= last_time:
-                break
-            heap[at] = heap[child]
-            at = child
-        heap[at, 0], heap[at, 1] = last_time, last_key
-    return INF, size
+def open_since(waiting, filled, bounds, slabs, entries):
+    """The earliest note that still holds, INF if none. Notes that do not are struck out (key -1)."""
+    chunks = (filled + CHUNK - 1) // CHUNK
+    while True:
+        earliest = 0
+        for c in range(1, chunks):
+            if bounds[c] < bounds[earliest]:
+                earliest = c
+        if chunks == 0 or bounds[earliest] == INF:
+            return INF
+        least = INF
+        for i in range(earliest * CHUNK, min((earliest + 1) * CHUNK, filled)):
+            time, key = waiting[i]
+            if key < 0:
+                continue
+            if not _is_open_since(slabs, entries, key, time):
+                waiting[i, 1] = -1
+            elif time < least:
+                least = time
+        if least == bounds[earliest]:
+            return least
+        bounds[earliest] = least
 
 
 @njit(cache=True)

@@ -1,12 +1,15 @@
 """Grouping: a dense number for every distinct key, whatever its columns.
 
-`Keys` hands out numbers 0, 1, 2, ... A 64-bit hash of the key's columns narrows the
-search, the values decide: rows whose hash is known are compared with the stored key, by identity (null =
-null, NaN = NaN). One integer column needs no comparison, it is its own hash.
+`Keys` hands out numbers 0, 1, 2, ... One column of integers (or of what is stored as integers: dates,
+datetimes, durations) is its own hash, and its values are the table. For other keys a 64-bit hash of the
+columns narrows the search and the values decide: rows whose hash is known are compared with the stored
+key, by identity (null = null, NaN = NaN).
 
 Two keys with one hash are told apart by probing on: each stored key has its own slot, and a row is
 compared with every slot of its hash until one is equal.
 """
+
+# mypy: allow-untyped-defs, allow-untyped-calls
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ __all__ = ["Keys"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
 
 _FREE = -1
 _LEAST_SLOTS = 64
 _LEAST_DELTA = 4096
-_NULL = 0x9E3779B97F4A7C15 - 2**63
 
 
 @dataclass(slots=True)
@@ -34,12 +37,15 @@ class Keys:
 
     schema: pl.Schema
     base: pl.DataFrame = field(init=False)
-    """the key's columns, by number"""
+    """the key's columns, by number; unless they are integers"""
     delta: pl.DataFrame = field(init=False)
     """those of the last numbers: small, so that a new key does not copy all others"""
     hashes: Hashes = field(init=False)
+    """of each key, by number; there is room for more"""
+    size: int = 0
     slots: Ints = field(init=False)
-    has_null: bool = False
+    null_number: int = _FREE
+    """the number of null, which has no integer"""
 
     def __post_init__(self) -> None:
         self.base = self.delta = pl.DataFrame(schema=self.schema)
@@ -47,10 +53,23 @@ class Keys:
         self.slots = np.full(_LEAST_SLOTS, _FREE, dtype=np.int64)
 
     def __len__(self) -> int:
-        return self.base.height + self.delta.height
+        return self.size
+
+    @property
+    def _are_integers(self) -> bool:
+        if len(self.schema) != 1:
+            return False
+        [dtype] = self.schema.dtypes()
+        is_wide = dtype in (pl.UInt64, pl.Int128, pl.UInt128)
+        is_stored_so = isinstance(dtype, pl.Date | pl.Datetime | pl.Duration)
+        return (dtype.is_integer() and not is_wide) or is_stored_so
 
     def take(self, numbers: Ints) -> pl.DataFrame:
         """The keys with these numbers, row by row."""
+        if not self.schema:
+            return pl.DataFrame(height=len(numbers))
+        if self._are_integers:
+            return self._integers(numbers)
         old = numbers < self.base.height
         if old.all():
             return self.base[numbers]
@@ -61,12 +80,47 @@ class Keys:
         place[np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])] = np.arange(len(numbers))
         return both[place]
 
+    def _integers(self, numbers: Ints) -> pl.DataFrame:
+        [(name, dtype)] = self.schema.items()
+        column = pl.Series(name, self.hashes[numbers].view(np.int64))
+        if self.null_number != _FREE:
+            column = column.set(pl.Series(numbers == self.null_number), None)
+        return pl.DataFrame([column if dtype == pl.Int64 else column.cast(dtype)])
+
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
         if not self.schema:
-            return self._only_one(payload.height)
+            self.size = 1
+            return np.zeros(payload.height, dtype=np.int64)
+        if self._are_integers:
+            return self._number_integers(payload[self.schema.names()[0]])
         keys = payload.select(self.schema.names())
-        hashes, exact = self._hashed(keys)
+        return self._number_rows(keys, keys.hash_rows().to_numpy())
+
+    def _number_integers(self, column: pl.Series) -> Ints:
+        if column.dtype != pl.Int64:
+            column = column.to_physical().cast(pl.Int64)
+        nulls = column.null_count()
+        if nulls and self.null_number == _FREE:
+            self._reserve(1)
+            # no slot leads to it
+            self.hashes[self.size] = 0
+            self.null_number = self.size
+            self.size += 1
+        values = (column.fill_null(0) if nulls else column).to_numpy().view(np.uint64)
+        is_null = column.is_null().to_numpy() if nulls else np.zeros(0, dtype=np.bool_)
+        numbers = np.empty(len(values), dtype=np.int64)
+        done = 0
+        while done < len(values):
+            self._reserve(len(values) - done)
+            done, self.size = _find_or_add(
+                self.slots, self.hashes, self.size, values, is_null, self.null_number, numbers, done
+            )
+            if 2 * self.size >= len(self.slots):
+                self._rebuild()
+        return numbers
+
+    def _number_rows(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
         found = np.full(keys.height, _FREE, dtype=np.int64)
         wanted = np.arange(keys.height)
         skip = np.zeros(keys.height, dtype=np.int64)
@@ -77,61 +131,59 @@ class Keys:
                 # one key per new hash; rows of other keys with that hash come round again
                 self._add(keys, hashes, wanted[unknown])
                 continue
-            if exact:
+            same = _same_rows(
+                keys if len(wanted) == keys.height else keys[wanted], self.take(candidates)
+            )
+            if same.all():
                 found[wanted] = candidates
                 break
-            same = _same_rows(keys[wanted], self.take(candidates))
             found[wanted[same]] = candidates[same]
             skip[wanted[~same]] += 1
             wanted = wanted[~same]
         return found
 
-    def _hashed(self, keys: pl.DataFrame) -> tuple[Hashes, bool]:
-        """A hash per row, and whether equal hashes mean equal keys."""
-        if list(self.schema.dtypes()) != [pl.Int64]:
-            return keys.hash_rows().to_numpy(), False
-        column = keys.to_series()
-        if column.null_count():
-            self.has_null = True
-            column = column.fill_null(_NULL)
-        return column.to_numpy().view(np.uint64), not self.has_null
-
-    def _only_one(self, rows: int) -> Ints:
-        if len(self) == 0:
-            self.base = pl.DataFrame(height=1)
-            self.hashes = np.zeros(1, dtype=np.uint64)
-        return np.zeros(rows, dtype=np.int64)
-
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
         """Store the first of the unknown rows of each hash."""
         _, first = np.unique(hashes[unknown], return_index=True)
         rows = unknown[np.sort(first)]
-        start = len(self)
         self.delta = pl.concat([self.delta, keys[rows]], rechunk=True)
         if self.delta.height > max(_LEAST_DELTA, self.base.height // 8):
             self.base = pl.concat([self.base, self.delta], rechunk=True)
             self.delta = pl.DataFrame(schema=self.schema)
-        self.hashes = np.concatenate([self.hashes, hashes[rows]])
-        if 2 * len(self) > len(self.slots):
-            self._rebuild(len(self))
+        self._reserve(len(rows))
+        start, self.size = self.size, self.size + len(rows)
+        self.hashes[start : self.size] = hashes[rows]
+        if 2 * self.size >= len(self.slots):
+            self._rebuild()
         else:
-            _insert(self.slots, self.hashes, np.arange(start, len(self)))
+            _insert(self.slots, self.hashes, np.arange(start, self.size))
 
-    def _rebuild(self, size: int) -> None:
+    def _reserve(self, more: int) -> None:
+        if self.size + more > len(self.hashes):
+            hashes = np.empty(max(self.size + more, 2 * len(self.hashes)), dtype=np.uint64)
+            hashes[: self.size] = self.hashes[: self.size]
+            self.hashes = hashes
+
+    def _rebuild(self) -> None:
         slots = _LEAST_SLOTS
-        while slots < 4 * size:
+        while slots < 4 * self.size:
             slots *= 2
         self.slots = np.full(slots, _FREE, dtype=np.int64)
-        _insert(self.slots, self.hashes, np.arange(size))
+        numbers = np.arange(self.size)
+        _insert(self.slots, self.hashes, numbers[numbers != self.null_number])
 
-    def keep(self, alive: npt.NDArray[np.bool_]) -> Ints:
+    def keep(self, alive: Mask) -> Ints:
         """Forget the other keys. The new number of each old one, or -1; order is kept."""
         renumbered = np.where(alive, np.cumsum(alive) - 1, _FREE)
         kept = np.flatnonzero(alive)
-        self.base = self.take(kept) if self.schema else pl.DataFrame(height=len(kept))
-        self.delta = pl.DataFrame(schema=self.schema)
-        self.hashes = self.hashes[alive]
-        self._rebuild(len(self))
+        if self.schema and not self._are_integers:
+            self.base = self.take(kept)
+            self.delta = pl.DataFrame(schema=self.schema)
+        self.hashes = self.hashes[: self.size][alive] if self.schema else self.hashes
+        self.size = len(kept)
+        if self.null_number != _FREE:
+            self.null_number = int(renumbered[self.null_number])
+        self._rebuild()
         return renumbered
 
 
@@ -150,6 +202,32 @@ def _mixed(value: np.uint64) -> np.uint64:
     value *= np.uint64(0xFF51AFD7ED558CCD)
     value ^= value >> np.uint64(33)
     return value
+
+
+@njit(cache=True)
+def _find_or_add(slots, stored, size, values, is_null, null_number, numbers, done):  # noqa: PLR0917
+    """Number the values from `done` on, until half of the slots are full: how far, and how many."""
+    mask = np.uint64(len(slots) - 1)
+    nulls = len(is_null) > 0
+    for i in range(done, len(values)):
+        if nulls and is_null[i]:
+            numbers[i] = null_number
+            continue
+        value = values[i]
+        at = _mixed(value) & mask
+        number = slots[at]
+        while number >= 0 and stored[number] != value:
+            at = (at + np.uint64(1)) & mask
+            number = slots[at]
+        if number < 0:
+            if 2 * size >= len(slots):
+                return i, size
+            number = size
+            stored[number] = value
+            slots[at] = number
+            size += 1
+        numbers[i] = number
+    return len(values), size
 
 
 @njit(cache=True)

@@ -110,7 +110,7 @@ class Aggregate:
             results = self.sums.results(said.sums, said.floats)
         except DoesNotFit as problem:
             at = problem.row
-            [key] = state.keys.take(said.key[at : at + 1]).rows(named=True) or [{}]
+            [key] = state.keys.take(said.key[at : at + 1]).to_dicts()
             raise OperatorError(
                 problem.fact,
                 detail=f"{self.node.describe()}: group {key}, from {said.vs[at]} on",
