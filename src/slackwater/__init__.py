@@ -17,6 +17,11 @@ Look at it with `hot.explain()`. Run it in this process with `hot.run({readings:
 the result gives elements in arrival order, `.history()` the answer as a table, `.settled()` the part of
 it that is final. `hot.meaning(...)` computes the answer by definition, for tests.
 
+Expressions are Polars expressions that look at one row at a time; your own function of Arrow arrays
+becomes one with `sw.function(f, "temp", returns=float)`. A row that breaks a rule, or for which an
+expression has no value, stops the query with an error that names it; with `on_invalid=sw.LEDGER` it is
+set aside, and `.ledger` says which and why.
+
 Times are integers (chronons), or datetimes and strings such as "10 min", which become microseconds;
 `sw.INF`, or None for an end, is the end of time. Tables become streams with `sw.from_dataframe`.
 """
@@ -63,8 +68,9 @@ from slackwater.plan.aggregations import (
     top_k,
     var,
 )
+from slackwater.plan.functions import function
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
-from slackwater.punctuations import Punctuation, cti
+from slackwater.punctuations import ExternalCti, Punctuation, cti, external_cti
 from slackwater.query import Grouped, Query, RunningQuery, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close
 from slackwater.runtime import LEDGER, RAISE, Output
@@ -91,6 +97,7 @@ __all__ = [
     "Control",
     "Dial",
     "Event",
+    "ExternalCti",
     "Grouped",
     "History",
     "Insert",
@@ -115,11 +122,13 @@ __all__ = [
     "count",
     "count_distinct",
     "cti",
+    "external_cti",
     "first",
     "fixpoint",
     "fold",
     "from_dataframe",
     "from_open_close",
+    "function",
     "group_function",
     "hopping",
     "insert",

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from slackwater.errors import InvalidElement
+from slackwater.errors import InvalidElement, InvalidStream
 from slackwater.events import Batch, Event, Stream
 from slackwater.identity import row_ids
 from slackwater.payloads import payload_frame
@@ -54,13 +54,13 @@ class History:
         self.frame = frame
 
     @classmethod
-    def of(cls, stream: Stream, schema: pl.Schema | None = None) -> History:
+    def of(cls, stream: Stream, schema: pl.Schema | None = None, *, disordered: bool = False) -> History:
         """Reconstitute a stream: the history that all of its elements together describe.
 
-        An adjust of an event that is not there is refused (`InvalidStream`). Promises are not
-        judged here: that is `validate`'s.
+        An adjust of an event that is not there is refused (`InvalidStream`); with `disordered` the
+        event may also come later. Promises are not judged here: that is `validate`'s.
         """
-        return cls(_reconstitute(Batch.of(stream, schema).checked()))
+        return cls(_reconstitute(Batch.of(stream, schema).checked(), disordered=disordered))
 
     @classmethod
     def from_events(cls, events: Iterable[Event], schema: pl.Schema) -> History:
@@ -213,7 +213,7 @@ def datetime_columns(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _reconstitute(batch: Batch) -> pl.DataFrame:
+def _reconstitute(batch: Batch, *, disordered: bool) -> pl.DataFrame:
     """Sum the differences. Only events that an adjust may speak of need to be grouped."""
     is_adjust = ~batch.is_insert
     inserted = with_times(batch.payload, batch.vs, batch.new_ve)
@@ -237,8 +237,11 @@ def _reconstitute(batch: Batch) -> pl.DataFrame:
     last = np.flatnonzero(np.append(ids[1:] != ids[:-1], True))
     before = np.concatenate([[0], running[last[:-1]]])
     left = running - np.repeat(before, np.diff(last, prepend=-1))
-    if (left < 0).any():
+    if not disordered and (left < 0).any():
         _refuse_first_unknown(batch)
+    missing = last[left[last] < 0]
+    if len(missing):
+        _refuse_unlinked(batch, int(order[by_id[missing]].min()) // 2)
     remaining = np.repeat(ids[last], left[last])
     return pl.concat([inserted.filter(pl.Series(~touched)), differences[remaining]])
 
@@ -246,6 +249,18 @@ def _reconstitute(batch: Batch) -> pl.DataFrame:
 def _refuse_first_unknown(batch: Batch) -> None:
     Validator(promises=False).admit(batch)
     raise AssertionError("the differences are invalid, but every element is valid")
+
+
+def _refuse_unlinked(batch: Batch, row: int) -> None:
+    [element] = batch.slice(row, row + 1)
+    raise InvalidStream(
+        f"{element!r} adjusts an event that has not come",
+        element=element,
+        position=row + sum(placed.position <= row for placed in batch.controls),
+        rule="unknown event",
+        detail="nothing in the stream brings about an event with this payload, start and end",
+        hint="the history of a disordered stream is known when all of it is there",
+    )
 
 
 def _coalesce(frame: pl.DataFrame) -> pl.DataFrame:

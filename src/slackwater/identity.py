@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["identity", "row_ids", "row_keys"]
+__all__ = ["identity", "place", "row_ids", "row_keys"]
 
 _NAN, _INDEX = "\0NaN", "\0index"
 
@@ -41,6 +41,23 @@ def identity(value: object) -> Hashable:
         return tuple(identity(part) for part in value)
     assert isinstance(value, Hashable), f"no identity for {type(value).__name__}"
     return value
+
+
+def place(value: object) -> tuple[Any, ...]:
+    """A sort key for values of one type: null first, NaN above all numbers, nested ones part by part.
+
+    >>> sorted([float("nan"), 2.0, None, 1.0], key=place)
+    [None, 1.0, 2.0, nan]
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and math.isnan(value):
+        return (2,)
+    if isinstance(value, Mapping):
+        return 1, tuple(place(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return 1, tuple(place(part) for part in value)
+    return 1, value
 
 
 def row_ids(frame: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -24,10 +24,11 @@ import polars as pl
 from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Event
 from slackwater.history import History
-from slackwater.identity import identity
+from slackwater.identity import identity, place
 from slackwater.payloads import Payload
 from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes as n
+from slackwater.plan.evaluation import evaluate
 from slackwater.times import INF, plus
 
 __all__ = ["meaning"]
@@ -53,12 +54,15 @@ MICROSECOND = timedelta(microseconds=1)
 
 def where(node: n.Where, rows: History) -> History:
     """The rows that satisfy the predicate (null is not true)."""
-    return History(rows.frame.filter(node.predicate))
+    return History(rows.frame.filter(evaluate(node.predicate, rows.frame, "where")))
 
 
 def select(node: n.Select, rows: History) -> History:
     """Payload mapped, lifetime kept."""
-    mapped = [expression.alias(name) for name, expression in node.columns.items()]
+    mapped = [
+        evaluate(expression, rows.frame, f"select {name}").alias(name)
+        for name, expression in node.columns.items()
+    ]
     return History(rows.frame.select(*mapped, "vs", "ve"))
 
 
@@ -177,7 +181,7 @@ def _matching_pairs(
         return pairs
     payloads = (_paired(node, l_event.payload, r_event.payload) for l_event, r_event in pairs)
     joined = History.from_events([Event(0, 1, p) for p in payloads], node.pair_schema)
-    satisfied = joined.frame.select("vs", where=node.where)["where"].to_list()
+    satisfied = evaluate(node.where, joined.frame, "join where").to_list()
     return [pair for pair, true in zip(pairs, satisfied, strict=True) if true]
 
 
@@ -307,11 +311,11 @@ def _reads(rows: History, aggregations: Mapping[str, agg.Aggregation]) -> list[R
     """The events in order of (vs, ve, payload), with what the aggregations read of each."""
     ordered = rows.sorted()
 
-    def column(expression: pl.Expr) -> list[Any]:
-        return ordered.frame.select("vs", value=expression)["value"].to_list()
+    def column(name: str, expression: pl.Expr) -> list[Any]:
+        return evaluate(expression, ordered.frame, f"aggregate {name}").to_list()
 
-    values = {name: [column(v) for v in a.values] for name, a in aggregations.items()}
-    passes = {name: column(a.where) for name, a in aggregations.items() if a.where is not None}
+    values = {name: [column(name, v) for v in a.values] for name, a in aggregations.items()}
+    passes = {name: column(name, a.where) for name, a in aggregations.items() if a.where is not None}
     return [
         Read(
             event,
@@ -326,7 +330,10 @@ def _aggregated(
     name: str, aggregation: agg.Aggregation, alive: Sequence[Read], dtype: pl.DataType
 ) -> Any:
     """The value of one aggregation over the events that are alive."""
-    read = [each.values[name] for each in alive if each.passes.get(name, True)]
+    passing = [each for each in alive if each.passes.get(name, True)]
+    if isinstance(aggregation, agg.First | agg.Last | agg.GroupFunction):
+        passing.sort(key=lambda each: (each.event.vs, place(each.values[name])))
+    read = [each.values[name] for each in passing]
     if isinstance(aggregation, agg.Count) and not aggregation.values:
         return len(read)
     if isinstance(aggregation, agg.GroupFunction):

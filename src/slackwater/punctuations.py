@@ -5,6 +5,9 @@ matches it. So far one pattern is known: the half-line "sync < t", every column 
 CTI (current time increment; a stable point, a definite punctuation): the history before t no longer
 changes. `Promises` accumulates what a stream has promised and judges batches against it.
 
+An external CTI is no promise about what is to come, but a count of what there is: it may overtake the
+elements that it counts. Finalize makes promises of such counts.
+
 Room left on purpose: a pattern per column joins `before` in `Punctuation`, and `Promises` becomes an
 index of them; who asks `matches`, `implies` and `broken_by` does not change.
 
@@ -13,16 +16,19 @@ Paper 4 section 3 (punctuations as patterns), paper 1b section 3 (CTI), erratum 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control
 from slackwater.times import BEGIN, INF, Instant, Times, chronon, show
 
-__all__ = ["Promises", "Punctuation", "cti"]
+__all__ = ["ExternalCti", "Promises", "Punctuation", "cti", "external_cti"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,6 +69,51 @@ def cti(time: Instant) -> Punctuation:
     cti(INF)
     """
     return Punctuation(chronon(time))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExternalCti(Control):
+    """The stream has `count` elements with since <= sync < `before`, wherever they stand in it.
+
+    With a `before` of INF the elements whose sync is INF are counted, too.
+    """
+
+    before: int
+    count: int
+    since: int = BEGIN
+
+    movable = True
+
+    def __post_init__(self) -> None:
+        if self.since >= self.before:
+            raise InvalidElement(
+                "an external cti must end after it starts: "
+                f"since={show(self.since)}, before={show(self.before)}",
+                hint="it counts the elements with since <= sync < before",
+            )
+        if self.count < 0:
+            raise InvalidElement(f"{self.count} is not a number of elements")
+
+    def __repr__(self) -> str:
+        since = "" if self.since == BEGIN else f", since={show(self.since)}"
+        return f"external_cti({show(self.before)}, {self.count}{since})"
+
+
+def external_cti(time: Instant, count: SupportsIndex, *, since: Instant = BEGIN) -> ExternalCti:
+    """The stream has `count` elements in all whose sync is before `time`; or from `since` on.
+
+    Inserts and adjusts count alike, each by its own sync. It may come before the elements that it
+    counts, and in any order with other external ctis: that is what `sw.stream(..., disordered=True)` is
+    for. Intervals [since, time) are disjoint, or begin at the same time.
+
+    >>> external_cti(8, 4)
+    external_cti(8, 4)
+    >>> external_cti(None, 0, since=8)
+    external_cti(INF, 0, since=8)
+    """
+    if not isinstance(count, SupportsIndex):
+        raise InvalidElement(f"{count!r} is not a number of elements", hint="a count is an int")
+    return ExternalCti(chronon(time), operator.index(count), chronon(since))
 
 
 @dataclass(frozen=True, slots=True)

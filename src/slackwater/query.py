@@ -22,7 +22,7 @@ from slackwater.plan import explain, nodes
 from slackwater.plan import lifetimes as lt
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
-from slackwater.plan.properties import infer
+from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_columns, schema_of
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
 from slackwater.times import Duration, duration
@@ -38,17 +38,21 @@ def stream(
     *,
     name: str = "stream",
     properties: StreamProperties | None = None,
+    disordered: bool = False,
 ) -> Query:
     """A stream from outside: the names and types of its payload columns.
 
     Types are Python's (str, int, float, bool, bytes, Decimal, datetime, date, timedelta) or Polars'.
     `properties` declares what is known of the physical stream, for example that it is ordered.
+    A `disordered` stream may bring an adjust before what it adjusts, and says with `sw.external_cti`
+    how much of it there is: a Finalize right behind it brings it into a valid order.
 
     >>> readings = stream({"sensor": str, "temp": float}, name="readings")
     >>> readings
     Query(Source readings)
     """
-    return Query(nodes.Source(name, dict(columns), properties or StreamProperties()))
+    known = properties or StreamProperties()
+    return Query(nodes.Source(name, dict(columns), known, disordered))
 
 
 class Query:
@@ -342,7 +346,9 @@ class Query:
         [(1, 3, 5)]
         """
         known = {
-            source.node: given if isinstance(given, History) else History.of(given, source.schema)
+            source.node: given
+            if isinstance(given, History)
+            else History.of(given, source.schema, disordered=is_disordered(source.node))
             for source, given in inputs.items()
         }
         return oracle.meaning(self.node, known)

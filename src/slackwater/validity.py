@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from slackwater.errors import InvalidElement, InvalidStream
@@ -62,11 +63,20 @@ class Validator:
     now), *unknown event*, *declared property broken* (the source was declared to be better behaved). It
     remembers the events that may still be adjusted: those that end behind the last cti are forgotten.
 
+    With `chains=False` an adjust may come before what it continues: that is not judged then.
+
     A validator that has raised has seen part of a batch, and is of no more use.
     """
 
-    def __init__(self, *, promises: bool = True, declared: StreamProperties | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        promises: bool = True,
+        chains: bool = True,
+        declared: StreamProperties | None = None,
+    ) -> None:
         self._judge_promises = promises
+        self._judge_chains = chains
         self._declared = declared or StreamProperties()
         self._latest_sync = self._latest_start = BEGIN
         self._promises = Promises()
@@ -105,6 +115,21 @@ class Validator:
             else np.zeros(batch.rows, dtype=np.bool_)
         )
         misbehaved = self._misbehaved(batch)
+        if self._judge_chains:
+            yield from self._judge_links(batch, broken, misbehaved)
+        else:
+            for row in np.union1d(np.flatnonzero(broken), list(misbehaved)).astype(int).tolist():
+                late = self._late(batch, row) if broken[row] else None
+                yield late or self._not_as_declared(batch, row, misbehaved[row])
+        self._seen += len(batch)
+        self._promises, _ = self._promises.strengthened_by(p.control for p in batch.controls)
+        # a stream that may break its promises may still adjust what they froze
+        if self._judge_promises and len(self._alive) > self._purge_at:
+            self._forget_frozen()
+
+    def _judge_links(
+        self, batch: Batch, broken: npt.NDArray[np.bool_], misbehaved: dict[int, str]
+    ) -> Iterator[Violation]:
         unique = self._declared.vs_payload_key
         keys = row_keys(batch.payload)
         times = zip(batch.vs.tolist(), batch.old_ve.tolist(), batch.new_ve.tolist(), strict=True)
@@ -130,11 +155,6 @@ class Validator:
                 ends[new_ve] = ends.get(new_ve, 0) + 1
             elif not ends:
                 del alive[vs, key]
-        self._seen += len(batch)
-        self._promises, _ = self._promises.strengthened_by(p.control for p in batch.controls)
-        # a stream that may break its promises may still adjust what they froze
-        if self._judge_promises and len(alive) > self._purge_at:
-            self._forget_frozen()
 
     def _misbehaved(self, batch: Batch) -> dict[int, str]:
         """Rows that break a declared property which columns alone can tell, and which one."""

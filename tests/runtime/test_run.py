@@ -109,7 +109,6 @@ def test_inputs_must_be_streams_that_the_query_reads() -> None:
 
 
 NOT_YET: dict[str, Callable[[sw.Query], sw.Query]] = {
-    "Max": lambda s: s.aggregate(n=sw.max("a")),
     "Rank": lambda s: s.aggregate(r=sw.rank("a")),
     "Punctuate": lambda s: s.punctuate(lateness=5),
     "Merge": lambda s: sw.merge(s, s),

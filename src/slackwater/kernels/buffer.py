@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["absorb", "link_all", "pop_before", "pop_due", "pop_frozen"]
+__all__ = ["absorb", "cell_of", "link_all", "pop", "pop_before", "pop_due", "pop_frozen", "push"]
 
 INF = np.int64(2**63 - 1)
 SLOTS, CELLS, BY_SYNC, BY_DUE, LIVE = 0, 1, 2, 3, 4
@@ -32,7 +32,7 @@ NONE = -1
 
 
 @njit(cache=True, inline="always")
-def _push(time, slot, size, new_time, new_slot):
+def push(time, slot, size, new_time, new_slot):
     """Put an entry into a heap of `size` entries."""
     at = size
     while at > 0:
@@ -45,7 +45,7 @@ def _push(time, slot, size, new_time, new_slot):
 
 
 @njit(cache=True, inline="always")
-def _pop(time, slot, size):
+def pop(time, slot, size):
     """Take the first entry out of a heap of `size` entries."""
     last = size - 1
     last_time, last_slot = time[last], slot[last]
@@ -67,7 +67,7 @@ def _pop(time, slot, size):
 
 
 @njit(cache=True, inline="always")
-def _cell(cell_key, cell_end, key, end):
+def cell_of(cell_key, cell_end, key, end):
     """Where the cell (key, end) is in the table, or the free place where it would be."""
     mask = np.uint64(len(cell_key) - 1)
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end)
@@ -83,7 +83,7 @@ def _cell(cell_key, cell_end, key, end):
 @njit(cache=True, inline="always")
 def _link(slot, key, end, cell, above, below, cell_key, cell_end, cell_head, counts):
     """Put a change on the stack of those that lead to its end."""
-    at = _cell(cell_key, cell_end, key, end)
+    at = cell_of(cell_key, cell_end, key, end)
     if cell_key[at] == NONE:
         cell_key[at], cell_end[at], cell_head[at] = key, end, NONE
         counts[CELLS] += 1
@@ -146,7 +146,7 @@ def absorb(
     for i in range(len(keys)):
         slot = NONE
         if old_ends[i] > starts[i]:
-            at = _cell(cell_key, cell_end, keys[i], old_ends[i])
+            at = cell_of(cell_key, cell_end, keys[i], old_ends[i])
             if cell_key[at] != NONE:
                 slot = cell_head[at]
         held[i] = hold[i] or slot != NONE
@@ -160,7 +160,7 @@ def absorb(
             counts[LIVE] += 1
             moved = True
             if len(due_time):
-                _push(due_time, due_slot, counts[BY_DUE], dues[i], slot)
+                push(due_time, due_slot, counts[BY_DUE], dues[i], slot)
                 counts[BY_DUE] += 1
         else:
             _unlink(slot, cell, above, below, cell_head)
@@ -172,7 +172,7 @@ def absorb(
             new[slot] = new_ends[i]
         _link(slot, keys[i], new_ends[i], cell, above, below, cell_key, cell_end, cell_head, counts)
         if moved:
-            _push(sync_time, sync_slot, counts[BY_SYNC], min(old[slot], new[slot]), slot)
+            push(sync_time, sync_slot, counts[BY_SYNC], min(old[slot], new[slot]), slot)
             counts[BY_SYNC] += 1
     return held
 
@@ -184,7 +184,7 @@ def pop_before(cti, counts, old, new, live, cell, above, below, cell_head, sync_
     size = 0
     while counts[BY_SYNC] and (sync_time[0] < cti or cti == INF):
         time, slot = sync_time[0], sync_slot[0]
-        _pop(sync_time, sync_slot, counts[BY_SYNC])
+        pop(sync_time, sync_slot, counts[BY_SYNC])
         counts[BY_SYNC] -= 1
         if live[slot] and min(old[slot], new[slot]) == time:
             live[slot] = False
@@ -202,7 +202,7 @@ def pop_due(limit, counts, live, cell, above, below, cell_head, due_time, due_sl
     size = 0
     while counts[BY_DUE] and due_time[0] <= limit:
         slot = due_slot[0]
-        _pop(due_time, due_slot, counts[BY_DUE])
+        pop(due_time, due_slot, counts[BY_DUE])
         counts[BY_DUE] -= 1
         if live[slot]:
             live[slot] = False
@@ -232,6 +232,6 @@ def pop_frozen(cti, counts, new, live, cell, above, below, cell_head, sync_time,
             _unlink(slot, cell, above, below, cell_head)
             out[size] = slot
             size += 1
-        _pop(sync_time, sync_slot, counts[BY_SYNC])
+        pop(sync_time, sync_slot, counts[BY_SYNC])
         counts[BY_SYNC] -= 1
     return out[:size], INF

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pair", "divide", "from_ints", "multiply", "rounded", "subtract"]
+__all__ = ["Pair", "add", "divide", "from_ints", "multiply", "rounded", "subtract"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Pair: TypeAlias = tuple[Floats, Floats]
@@ -51,6 +51,12 @@ def _product(a: Floats, b: Floats) -> Pair:
 def _renormal(high: Floats, low: Floats) -> Pair:
     total = high + low
     return total, low - (total - high)
+
+
+def add(a: Pair, b: Pair) -> Pair:
+    """a + b."""
+    total, error = _sum(a[0], b[0])
+    return _renormal(total, error + (a[1] + b[1]))
 
 
 def subtract(a: Pair, b: Pair) -> Pair:

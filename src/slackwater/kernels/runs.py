@@ -2,16 +2,34 @@
 
 The key of a timeline is a payload, its sums are how many copies of it are alive in one input and in the
 other. A *rule* turns these two numbers into a level: how many copies the result has. Copy k lives where
-the level is at least k, without interruption; such a stretch is a run, and each run is one row.
+the level is at least k, without interruption; such a stretch is a run, and each run is one row. Runs lie
+within each other like brackets: the copy that began last ends first.
 
-`apply` merges changes into the timelines and says how that changes the runs. Only copies up to the
-highest level of the touched stretch are looked at, and of the entries around it only as many as it takes
-to find where a run begins and ends.
+What is shown of the runs depends on the output latency:
+
+    EAGER     all of them
+    ORDERLY   those that begin up to the watermark; with their end if it is certain, else without end
+    PERFECT   all, cut where the key is shown up to
+
+An end at e is *certain* at a watermark behind e; at e already if no insert can join on there: not to
+what a row is alone (it has but one event), and not where the other input of a difference has begun.
+
+PERFECT shows a key up to the start of its first uncertain stretch, a stretch being a time in which the
+level is not zero, a run of the first copy. When that becomes certain, all that lies in it is shown, by
+start. If part of a stretch had been shown before it became uncertain (something late has joined on), it
+is shown up to where it was.
+
+`shown` compares what was shown with what is, from the first entry that could matter on, and no further
+than that: of runs that began before, it looks for the start only if their end moves. The rest is
+bookkeeping in a tournament (kernels/tournament.py) with three values per key: DUE, the watermark that
+makes a difference; HOLD, the start of its first uncertain stretch if nothing of that is shown; else CUT,
+up to where it is shown.
 
 `purge` forgets entries that a cti has frozen. Runs that are still alive began somewhere before: their
 starts are kept as a staircase of entries with the levels 1, 2, ...
 
-Paper 1a section 3.1 (snapshot operators), paper 4 Table 2 (distinct, intersect, difference).
+Paper 1a section 3 (snapshot operators, three latencies), paper 4 Table 2 (distinct, intersect,
+difference).
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code=assignment
@@ -22,179 +40,472 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from slackwater.kernels.timeline import merge
+from slackwater.kernels.endpoints import (
+    REFS,
+    ROOM,
+    SIZE,
+    START,
+    SUMS,
+    T_FIRST,
+    T_KEY,
+    T_NEW,
+    T_OLD,
+    T_SCRATCH,
+    TIME,
+)
+from slackwater.kernels.tournament import NONE, renew
 
-__all__ = ["BAG_DIFFERENCE", "BAG_INTERSECT", "DIFFERENCE", "DISTINCT", "INTERSECT", "apply", "purge"]
+__all__ = [
+    "ALONE",
+    "BAG_DIFFERENCE",
+    "BAG_INTERSECT",
+    "CUT",
+    "DIFFERENCE",
+    "DISTINCT",
+    "DUE",
+    "EAGER",
+    "HOLD",
+    "INTERSECT",
+    "ORDERLY",
+    "PERFECT",
+    "VALUES",
+    "lengthened",
+    "purge",
+    "shown",
+]
 
-DISTINCT, INTERSECT, BAG_INTERSECT, DIFFERENCE, BAG_DIFFERENCE = range(5)
+DISTINCT, INTERSECT, BAG_INTERSECT, DIFFERENCE, BAG_DIFFERENCE, ALONE = range(6)
+EAGER, ORDERLY, PERFECT = range(3)
+
+VALUES = 3
+DUE, HOLD, CUT = range(VALUES)
+
+INF = np.int64(2**63 - 1)
+BEGIN = np.int64(-(2**63))
+
+# columns of a run
+_FROM, _TO = 0, 1
 
 
-@njit(cache=True)
-def _level(rule, left, right):
-    """How many copies the result has where the inputs have so many."""
+@njit(cache=True, inline="always")
+def _level(rule, table, x):
+    """How many copies the result has from an entry on."""
+    left, right = table[x, SUMS], table[x, SUMS + 1]
     if rule == DISTINCT:
         return min(left, 1)
     if rule == INTERSECT:
         return min(left, right, 1)
     if rule == BAG_INTERSECT:
         return min(left, right)
-    if rule == DIFFERENCE:
-        return np.int64(1) if left > 0 and right == 0 else np.int64(0)
-    return max(left - right, 0)
+    if rule == BAG_DIFFERENCE:
+        return max(left - right, 0)
+    return np.int64(1) if left > 0 and right == 0 else np.int64(0)
+
+
+@njit(cache=True, inline="always")
+def _certain_at(rule, table, x):
+    """The least watermark at which a run that ends at entry x certainly does."""
+    final = rule == ALONE or (rule == DIFFERENCE and table[x, SUMS + 1] > 0)
+    end = table[x, TIME]
+    return end if final or end == INF else end + 1
 
 
 @njit(cache=True)
-def _run_start(rule, time, ints, base, x, copy):
-    """Where the run of a copy that is alive at entry x began."""
-    while x > base and _level(rule, ints[x - 1, 0], ints[x - 1, 1]) >= copy:
-        x -= 1
-    return time[x]
+def _first_from(entries, low, high, time):
+    """The first of these entries that is not before that time."""
+    while low < high:
+        middle = (low + high) // 2
+        if entries[middle, TIME] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @njit(cache=True)
-def apply(
-    rule,
-    start, size, time, refs, shown, ints, floats,  # entries
-    key, change_time, change_refs, change_ints, change_floats,  # changes by (key, time)
-    s_time, s_refs, s_shown, s_ints, s_floats,  # scratch
-    room,  # rows of output that fit
-):  # fmt: skip
-    """Merge the changes into the entries; the rows that change: key, start, old end, new end."""
-    width = ints.shape[1]
-    d_ints = np.zeros(width, dtype=np.int64)
-    old_ints = np.zeros(width, dtype=np.int64)
-    no_floats = np.zeros(0, dtype=np.float64)
-    o_key = np.empty(room, dtype=np.int64)
-    o_vs = np.empty(room, dtype=np.int64)
-    o_old = np.empty(room, dtype=np.int64)
-    o_new = np.empty(room, dtype=np.int64)
-    a_start = np.empty(len(s_time) + 2, dtype=np.int64)
-    a_end = np.empty(len(s_time) + 2, dtype=np.int64)
-    b_start = np.empty(len(s_time) + len(key) + 2, dtype=np.int64)
-    b_end = np.empty(len(s_time) + len(key) + 2, dtype=np.int64)
-    out = 0
-    j = 0
-    changes = len(key)
-    while j < changes:
-        k = key[j]
-        stop = j
-        while stop < changes and key[stop] == k:
-            stop += 1
-        base = start[k]
-        p, touched_old, touched_new, w, _ = merge(
-            base, size[k], time, refs, shown, ints, floats,
-            j, stop, change_time, change_refs, change_ints, change_floats,
-            s_time, s_refs, s_shown, s_ints, s_floats,
-            old_ints, no_floats, d_ints, no_floats,
-        )  # fmt: skip
-        size[k] = w - base
-        j = stop
+def _end_of_stretch(rule, table, low, high):
+    """The first of these entries at which nothing is alive; `high` if there is none."""
+    while low < high and _level(rule, table, low) > 0:
+        low += 1
+    return low
 
-        before = np.int64(0)
-        if p > 0:
-            before = _level(rule, ints[base + p - 1, 0], ints[base + p - 1, 1])
-        highest = before
-        for i in range(touched_old):
-            highest = max(highest, _level(rule, s_ints[i, 0], s_ints[i, 1]))
-        for x in range(base + p, touched_new):
-            highest = max(highest, _level(rule, ints[x, 0], ints[x, 1]))
 
-        for copy in range(1, highest + 1):
-            was = is_now = before >= copy
-            a_began = b_began = np.int64(0)
-            if was:
-                a_began = b_began = _run_start(rule, time, ints, base, base + p - 1, copy)
-            a = b = 0
-            for i in range(touched_old):
-                level = _level(rule, s_ints[i, 0], s_ints[i, 1])
-                if level >= copy and not was:
-                    was, a_began = True, s_time[i]
-                elif level < copy and was:
-                    a_start[a], a_end[a] = a_began, s_time[i]
-                    a += 1
-                    was = False
-            for x in range(base + p, touched_new):
-                level = _level(rule, ints[x, 0], ints[x, 1])
-                if level >= copy and not is_now:
-                    is_now, b_began = True, time[x]
-                elif level < copy and is_now:
-                    b_start[b], b_end[b] = b_began, time[x]
-                    b += 1
-                    is_now = False
-            x = touched_new
-            while (was or is_now) and x < w:
-                level = _level(rule, ints[x, 0], ints[x, 1])
-                if level >= copy:
-                    if not was:
-                        was, a_began = True, time[x]
-                    if not is_now:
-                        is_now, b_began = True, time[x]
+@njit(cache=True)
+def _brackets(rule, table, low, high, stop, until, watermark, runs, count, stack, depth, outer):
+    """Go on collecting runs, over the entries of one table from `low` to `high` that are before `stop`.
+
+    (Nothing is before INF but what ends there: then all entries are meant.)
+    `depth` is how many runs are open, `outer` how many of them were from the beginning on: their starts
+    are not known. What does not end, or not certainly at the watermark, is shown `until`.
+    """
+    for x in range(low, high):
+        time = table[x, TIME]
+        if time >= stop and stop < INF:
+            break
+        level = _level(rule, table, x)
+        if depth > level:
+            end = time if _certain_at(rule, table, x) <= watermark else until
+            while depth > level:
+                depth -= 1
+                if depth < outer:
+                    outer = depth
+                    runs[depth, _TO] = end
                 else:
-                    if was:
-                        a_start[a], a_end[a] = a_began, time[x]
-                        a += 1
-                    if is_now:
-                        b_start[b], b_end[b] = b_began, time[x]
-                        b += 1
-                    was = is_now = False
-                x += 1
-
-            i, x = 0, 0
-            while i < a or x < b:
-                old_here = i < a and (x == b or a_start[i] <= b_start[x])
-                new_here = x < b and (i == a or b_start[x] <= a_start[i])
-                vs = a_start[i] if old_here else b_start[x]
-                old_end = a_end[i] if old_here else vs
-                new_end = b_end[x] if new_here else vs
-                if old_end != new_end:
-                    if out == len(o_key):
-                        o_key = np.concatenate((o_key, np.empty_like(o_key)))
-                        o_vs = np.concatenate((o_vs, np.empty_like(o_vs)))
-                        o_old = np.concatenate((o_old, np.empty_like(o_old)))
-                        o_new = np.concatenate((o_new, np.empty_like(o_new)))
-                    o_key[out], o_vs[out], o_old[out], o_new[out] = k, vs, old_end, new_end
-                    out += 1
-                i += old_here
-                x += new_here
-    return o_key[:out], o_vs[:out], o_old[:out], o_new[:out]
+                    runs[stack[depth], _TO] = end
+        while depth < level:
+            runs[count, _FROM], runs[count, _TO] = time, until
+            stack[depth] = count
+            count += 1
+            depth += 1
+    return count, depth, outer
 
 
 @njit(cache=True)
-def purge(rule, start, size, room, time, refs, ints, cti):
-    """Forget what the cti has frozen, but not where runs that are still alive began."""
-    for k in range(len(size)):
-        n, base = size[k], start[k]
+def _changes(
+    mode, rule, k,
+    entries, base, low, first, size,  # of the key: all from base, what matters from low, changes from first
+    scratch, s, n_old, n_new,  # what was there instead of n_new entries from `first` on
+    old_stop, old_until, old_watermark, new_stop, new_until, new_watermark,
+    old, old_stack, new, new_stack,  # room for runs
+    out, count,
+):  # fmt: skip
+    """Append the rows that are shown otherwise than before: key, start, old end, new end."""
+    end = base + size
+    depth = _level(rule, entries, low - 1) if low > base else np.int64(0)
+    was = depth, depth, depth  # how many runs there are, how many open, how many from before
+    now = depth, depth, depth
+    was = _brackets(
+        rule, entries, low, first, old_stop, old_until, old_watermark, old, was[0], old_stack, *was[1:]
+    )
+    was = _brackets(
+        rule, scratch, s, s + n_old, old_stop, old_until, old_watermark, old, was[0], old_stack, *was[1:]
+    )
+    rest = first + n_new
+    now = _brackets(
+        rule, entries, low, rest, new_stop, new_until, new_watermark, new, now[0], new_stack, *now[1:]
+    )
+    if mode == EAGER:
+        _close(rule, entries, rest, end, old, old_stack, was[1], was[2], new, new_stack, now[2])
+    else:
+        was = _brackets(
+            rule, entries, rest, end, old_stop, old_until, old_watermark, old, was[0], old_stack, *was[1:]
+        )
+        now = _brackets(
+            rule, entries, rest, end, new_stop, new_until, new_watermark, new, now[0], new_stack, *now[1:]
+        )
+    # of the runs from before, those whose end has moved
+    i = min(was[2], now[2])
+    if old_until != new_until:
+        i = np.int64(0)
+    if mode != EAGER:
+        old[i : was[2], _TO] = old_until
+        new[i : now[2], _TO] = new_until
+    _find_starts(rule, entries, base, low, depth, i, old, new)
+    return _differences(k, old, i, was[0], new, i, now[0], out, count)
+
+
+@njit(cache=True)
+def _close(rule, entries, x, end, old, old_stack, depth, old_outer, new, new_stack, new_outer):
+    """Where the runs end that are open behind all changes; of those that are the same, nobody asks."""
+    i = min(old_outer, new_outer)
+    while i < depth:
+        if i < old_outer or i < new_outer or old[old_stack[i], _FROM] != new[new_stack[i], _FROM]:
+            break
+        i += 1
+    while depth > i and x < end:
+        level = _level(rule, entries, x)
+        while depth > max(level, i):
+            depth -= 1
+            old[depth if depth < old_outer else old_stack[depth], _TO] = entries[x, TIME]
+            new[depth if depth < new_outer else new_stack[depth], _TO] = entries[x, TIME]
+        x += 1
+
+
+@njit(cache=True)
+def _find_starts(rule, entries, base, low, depth, least, old, new):
+    """Where the runs from number `least` on began that are open before entry `low`."""
+    x = low - 1
+    while depth > least:
+        below = _level(rule, entries, x - 1) if x > base else np.int64(0)
+        while depth > max(below, least):
+            depth -= 1
+            old[depth, _FROM] = new[depth, _FROM] = entries[x, TIME]
+        x -= 1
+
+
+@njit(cache=True)
+def _differences(k, old, i, olds, new, j, news, out, count):
+    """Both are sorted by start, then by end, latest first. Of one start, what both have stays."""
+    if count + (olds - i) + (news - j) > out.shape[1]:
+        more = np.empty((4, 2 * out.shape[1] + (olds - i) + (news - j)), dtype=np.int64)
+        more[:, :count] = out[:, :count]
+        out = more
+    while i < olds or j < news:
+        if j == news or (i < olds and old[i, _FROM] < new[j, _FROM]):
+            start = old[i, _FROM]
+        else:
+            start = new[j, _FROM]
+        gone = come = count
+        while True:
+            is_old = i < olds and old[i, _FROM] == start
+            is_new = j < news and new[j, _FROM] == start
+            if not is_old and not is_new:
+                break
+            if is_old and is_new and old[i, _TO] == new[j, _TO]:
+                i += 1
+                j += 1
+            elif is_old and (not is_new or old[i, _TO] > new[j, _TO]):
+                out[2, gone] = old[i, _TO]
+                gone += 1
+                i += 1
+            else:
+                out[3, come] = new[j, _TO]
+                come += 1
+                j += 1
+        out[2, gone : max(gone, come)] = start
+        out[3, come : max(gone, come)] = start
+        for row in range(count, max(gone, come)):
+            out[0, row], out[1, row] = k, start
+        count = max(gone, come)
+    return out, count
+
+
+@njit(cache=True)
+def _most_runs(rule, slabs, entries, scratch, touched, keys):
+    """How many runs of one key there can be, at most."""
+    is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
+    most = 0
+    for c in range(len(touched)):
+        k = touched[c, T_KEY]
+        runs = slabs[k, SIZE] + touched[c, T_OLD]
+        if is_bag:
+            runs = 0
+            for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
+                runs += entries[x, REFS]
+            for x in range(touched[c, T_SCRATCH], touched[c, T_SCRATCH] + touched[c, T_OLD]):
+                runs += scratch[x, REFS]
+        most = max(most, runs)
+    for k in keys:
+        runs = slabs[k, SIZE]
+        if is_bag:
+            runs = 0
+            for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
+                runs += entries[x, REFS]
+        most = max(most, runs)
+    return most + 2
+
+
+@njit(cache=True)
+def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, watermark, room):
+    """What has changed is touched, and for some keys the watermark makes a difference: what that changes.
+
+    `before` is the watermark until now. Gives rows (key, start, old end, new end), as columns.
+    """
+    most = _most_runs(rule, slabs, entries, scratch, touched, due)
+    old, new = np.empty((most, 2), dtype=np.int64), np.empty((most, 2), dtype=np.int64)
+    old_stack, new_stack = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    out = np.empty((4, room), dtype=np.int64)
+    count = 0
+    leaves = len(tree) // 2
+    for c in range(len(touched) + len(due)):
+        s = n_old = n_new = np.int64(0)
+        if c < len(touched):
+            k = touched[c, T_KEY]
+            base, size = slabs[k, START], slabs[k, SIZE]
+            first, s = touched[c, T_FIRST], touched[c, T_SCRATCH]
+            n_old, n_new = touched[c, T_OLD], touched[c, T_NEW]
+        else:
+            k = due[c - len(touched)]
+            base, size = slabs[k, START], slabs[k, SIZE]
+            first = base + size
+            if size == 0 or (tree[leaves + k, DUE] > watermark):
+                continue
+        if mode == EAGER:
+            out, count = _changes(
+                mode, rule, k, entries, base, first, first, size, scratch, s, n_old, n_new,
+                INF, INF, INF, INF, INF, INF, old, old_stack, new, new_stack, out, count,
+            )  # fmt: skip
+        elif mode == ORDERLY:
+            low = _first_from(entries, base, first, before)
+            out, count = _changes(
+                mode, rule, k, entries, base, low, first, size, scratch, s, n_old, n_new,
+                min(before, INF - 1) + 1, INF, before, min(watermark, INF - 1) + 1, INF, watermark,
+                old, old_stack, new, new_stack, out, count,
+            )  # fmt: skip
+            tree[leaves + k, DUE] = _next_due(rule, entries, base, size, watermark)
+            renew(tree, k)
+        else:
+            leaf = leaves + k
+            until = min(tree[leaf, HOLD], tree[leaf, CUT])
+            low, now_until = _uncertain(
+                rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
+            )
+            renew(tree, k)
+            if low >= 0:
+                out, count = _changes(
+                    mode, rule, k, entries, base, low, first, size, scratch, s, n_old, n_new,
+                    until, until, INF, now_until, now_until, INF,
+                    old, old_stack, new, new_stack, out, count,
+                )  # fmt: skip
+    return out[:, :count]
+
+
+@njit(cache=True)
+def _next_due(rule, entries, base, size, watermark):
+    """The next watermark at which ORDERLY shows more of a key."""
+    x = _first_from(entries, base, base + size, watermark)
+    while x < base + size and entries[x, TIME] == watermark:
+        if _certain_at(rule, entries, x) > watermark:
+            return _certain_at(rule, entries, x)
+        x += 1
+    return entries[x, TIME] if x < base + size else NONE
+
+
+@njit(cache=True)
+def _uncertain(
+    rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
+):
+    """Find the first uncertain stretch of a key, and note it in its leaf.
+
+    From which entry on that may change what is shown, -1 if nowhere; and up to where it is shown now.
+    """
+    end = base + size
+    changed = INF
+    if n_new > 0:
+        changed = entries[first, TIME]
+    if n_old > 0:
+        changed = min(changed, scratch[s, TIME])
+    if until != NONE and changed >= until:
+        # what is shown changes only if the stretch becomes certain
+        low = _first_from(entries, base, first, min(changed, tree[leaf, DUE] - 1))
+        if low > base and _level(rule, entries, low - 1) > 0:
+            at = _end_of_stretch(rule, entries, low, end)
+            if _certain_at(rule, entries, at) > watermark:
+                tree[leaf, DUE] = _certain_at(rule, entries, at)
+                return -1, until
+    low = _first_from(entries, base, first, min(changed, until))
+    x = low
+    begun = -1
+    alive = low > base and _level(rule, entries, low - 1) > 0
+    while True:
+        if not alive:
+            while x < end and _level(rule, entries, x) == 0:
+                x += 1
+            begun = x
+        if x == end:
+            tree[leaf, DUE] = tree[leaf, HOLD] = tree[leaf, CUT] = NONE
+            return low, NONE
+        x = _end_of_stretch(rule, entries, x, end)
+        if _certain_at(rule, entries, x) > watermark:
+            break
+        alive = False
+    if begun < 0:
+        begun = low - 1
+        while begun > base and _level(rule, entries, begun - 1) > 0:
+            begun -= 1
+    start = entries[begun, TIME]
+    so_far = _shown_so_far(rule, until, entries, base, low, first, end, scratch, s, n_old, n_new)
+    tree[leaf, DUE] = _certain_at(rule, entries, x)
+    tree[leaf, HOLD] = NONE if so_far > start else start
+    tree[leaf, CUT] = so_far if so_far > start else NONE
+    return low, max(start, so_far)
+
+
+@njit(cache=True)
+def _shown_so_far(rule, until, entries, base, low, first, end, scratch, s, n_old, n_new):
+    """The last end that was shown, from an entry on; BEGIN if there was none."""
+    alive = low > base and _level(rule, entries, low - 1) > 0
+    last = BEGIN
+    for part in range(3):
+        table = scratch if part == 1 else entries
+        begin, stop = low, first
+        if part == 1:
+            begin, stop = s, s + n_old
+        elif part == 2:
+            begin, stop = first + n_new, end
+        for x in range(begin, stop):
+            if table[x, TIME] >= until:
+                return until if alive else last
+            is_alive = _level(rule, table, x) > 0
+            if alive and not is_alive:
+                last = table[x, TIME]
+            alive = is_alive
+    return until if alive else last
+
+
+@njit(cache=True)
+def lengthened(rule, slabs, entries, keys, tree, until):
+    """Uncertain stretches of these keys, which are shown in part, are shown up to there."""
+    scratch = np.empty((0, entries.shape[1]), dtype=np.int64)
+    most = _most_runs(rule, slabs, entries, scratch, np.empty((0, 5), dtype=np.int64), keys)
+    old, new = np.empty((most, 2), dtype=np.int64), np.empty((most, 2), dtype=np.int64)
+    old_stack, new_stack = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    out = np.empty((4, len(keys)), dtype=np.int64)
+    count = 0
+    none = np.int64(0)
+    leaves = len(tree) // 2
+    for k in keys:
+        base, size, cut = slabs[k, START], slabs[k, SIZE], tree[leaves + k, CUT]
+        low = _first_from(entries, base, base + size, cut)
+        out, count = _changes(
+            PERFECT, rule, k, entries, base, low, base + size, size, scratch, none, none, none,
+            cut, cut, INF, until, until, INF, old, old_stack, new, new_stack, out, count,
+        )  # fmt: skip
+        tree[leaves + k, CUT] = until
+        renew(tree, k)
+    return out[:, :count]
+
+
+@njit(cache=True)
+def purge(rule, slabs, entries, tree, cti):
+    """Forget what the cti has frozen, but not where runs that are still alive began.
+
+    Nor, of several copies, those that have ended and are not shown yet. How many entries are left.
+    """
+    left = 0
+    is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
+    leaves = len(tree) // 2
+    for k in range(len(slabs)):
+        base, n = slabs[k, START], slabs[k, SIZE]
         if n == 0:
             continue
-        last = base + n - 1
-        if time[last] < cti:
-            # eager: after its last endpoint a payload is gone
-            start[k] += n
-            room[k] -= n
-            size[k] = 0
+        if entries[base + n - 1, TIME] < cti:
+            # after its last endpoint a payload is gone
+            slabs[k, START] += n
+            slabs[k, ROOM] -= n
+            slabs[k, SIZE] = 0
             continue
-        gone = 0
-        while gone + 1 < n and time[base + gone + 1] < cti:
-            gone += 1
-        if gone == 0:
+        left += n
+        frozen = cti
+        if is_bag and k < leaves:
+            frozen = min(cti, tree[leaves + k, HOLD], tree[leaves + k, CUT])
+        gone = _first_from(entries, base, base + n, frozen) - base - 1
+        if gone <= 0:
             continue
         x = base + gone
-        stairs = np.empty(_level(rule, ints[x, 0], ints[x, 1]), dtype=np.int64)
-        steps = 0
-        for copy in range(1, len(stairs) + 1):
-            began = _run_start(rule, time, ints, base, x, copy)
-            if began < time[x]:
-                stairs[steps] = began
-                steps += 1
+        depth = _level(rule, entries, x)
+        stairs = np.empty(depth, dtype=np.int64)
+        steps = depth
+        y = x
+        while depth > 0:
+            below = _level(rule, entries, y - 1) if y > base else np.int64(0)
+            if y == x:
+                # these begin at an entry that stays
+                steps = min(depth, below)
+            while depth > below:
+                depth -= 1
+                stairs[depth] = entries[y, TIME]
+            y -= 1
         if steps >= gone:
             continue
-        # copies that began together are one step of that height
         at = x - steps
         for step in range(steps):
-            time[at + step] = stairs[step]
-            refs[at + step] = 1
-            ints[at + step, 0] = step + 1
-            ints[at + step, 1] = step + 1 if rule in (INTERSECT, BAG_INTERSECT) else 0
-        start[k] = at
-        size[k] = n - (at - base)
-        room[k] -= at - base
+            entries[at + step, TIME] = stairs[step]
+            entries[at + step, REFS] = 1
+            entries[at + step, SUMS] = step + 1
+            entries[at + step, SUMS + 1] = step + 1 if rule in (INTERSECT, BAG_INTERSECT) else 0
+        slabs[k, START] = at
+        slabs[k, SIZE] = n - (at - base)
+        slabs[k, ROOM] -= at - base
+        left -= at - base
+    return left

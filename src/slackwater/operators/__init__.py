@@ -18,7 +18,7 @@ from slackwater.operators.chop import Chop
 from slackwater.operators.cleanse import cleanse
 from slackwater.operators.clip_by import ClipBy
 from slackwater.operators.deletes import Deletes
-from slackwater.operators.finalize import Finalize
+from slackwater.operators.finalize import finalize
 from slackwater.operators.join import Join
 from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.select import Select
@@ -42,23 +42,27 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.ClipBy: ClipBy,
     nodes.Session: Session,
     nodes.Union: Union,
+    nodes.Sort: Sort,
+    nodes.Cleanse: cleanse,
+}
+_LATENT: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {
+    nodes.Aggregate: Aggregate,
     nodes.Join: Join,
     nodes.Distinct: SetOperation,
     nodes.Intersect: SetOperation,
     nodes.Difference: SetOperation,
-    nodes.Sort: Sort,
-    nodes.Cleanse: cleanse,
 }
+"""operators that show snapshots, for which the output latency matters"""
 _CLOCKED: dict[type[nodes.Node], Callable[[Any, Now], Step]] = {
     nodes.Align: Align,
-    nodes.Finalize: Finalize,
+    nodes.Finalize: finalize,
 }
 """operators that may look at the clock"""
 
 
 def runnable(kind: type[nodes.Node]) -> bool:
     """Whether there is an operator for this kind of node."""
-    return kind in _STEPS or kind in _CLOCKED or kind is nodes.Aggregate
+    return kind in _STEPS or kind in _LATENT or kind in _CLOCKED
 
 
 def step_of(node: nodes.Node, latency: OutputLatency, now: Now = wall_clock) -> Step:
@@ -68,14 +72,14 @@ def step_of(node: nodes.Node, latency: OutputLatency, now: Now = wall_clock) -> 
     system time to those that need it.
     """
     if not runnable(type(node)):
-        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_CLOCKED, nodes.Aggregate))
+        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_LATENT, *_CLOCKED))
         raise PlanError(
             f"{node.name} cannot be run yet",
             detail=f"operators exist for: {known}",
             hint="query.meaning(inputs) computes the answer of any plan, slowly",
         )
-    if isinstance(node, nodes.Aggregate):
-        return Aggregate(node, latency)
+    if type(node) in _LATENT:
+        return _LATENT[type(node)](node, latency)
     if type(node) in _CLOCKED:
         return _CLOCKED[type(node)](node, now)
     return _STEPS[type(node)](node)

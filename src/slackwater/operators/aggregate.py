@@ -33,12 +33,14 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.consistency import OutputLatency
-from slackwater.errors import OperatorError, PlanError
+from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
+from slackwater.operators import held
 from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Sums, is_linear
 from slackwater.plan import nodes
+from slackwater.plan.aggregations import Aggregation
 from slackwater.punctuations import Punctuation
 from slackwater.timelines import Said, Timelines, Weights
 from slackwater.times import INF
@@ -54,6 +56,7 @@ class State:
 
     keys: Keys
     timelines: Timelines
+    held: held.State
 
 
 @dataclass(frozen=True)
@@ -63,17 +66,16 @@ class Aggregate:
     node: nodes.Aggregate
     latency: OutputLatency
     sums: Sums = field(init=False)
+    held: held.Held = field(init=False)
 
     def __post_init__(self) -> None:
+        linear: dict[str, Aggregation] = {}
+        others: dict[str, Aggregation] = {}
         for name, aggregation in self.node.aggregations.items():
-            if not is_linear(aggregation):
-                raise PlanError(
-                    f"{type(aggregation).__name__} cannot be run yet",
-                    detail=f"aggregate {name}: count, sum, avg, var and stddev can",
-                    hint="query.meaning(inputs) computes the answer of any plan, slowly",
-                )
-        sums = Sums(self.node.aggregations, self.node.input.schema, self.node.schema)
-        object.__setattr__(self, "sums", sums)
+            (linear if is_linear(aggregation) else others)[name] = aggregation
+        schemas = self.node.input.schema, self.node.schema
+        object.__setattr__(self, "sums", Sums(linear, *schemas))
+        object.__setattr__(self, "held", held.Held(others, *schemas))
 
     @property
     def _open_ended(self) -> bool:
@@ -82,32 +84,38 @@ class Aggregate:
     def open(self) -> State:
         """No keys."""
         keys = Keys(pl.Schema({key: self.node.input.schema[key] for key in self.node.keys}))
-        timelines = Timelines(self.sums.width, self.sums.fwidth)
+        timelines = Timelines(self.sums.width, self.sums.fwidth, self.held.labels, self.held.width)
         if self.latency is OutputLatency.EAGER:
             timelines.horizon = INF
-        return State(keys, timelines)
+        return State(keys, timelines, self.held.open())
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
         """What the rows change in the snapshots that are shown."""
         if not rows.rows:
             return Batch.empty(self.node.schema)
-        key = state.keys.number(rows.payload)
+        # expressions first: they may fail, and then nothing has changed
         ints, floats = self.sums.weights(rows.payload)
+        evaluated = self.held.evaluated(rows.payload)
+        key = state.keys.number(rows.payload)
         horizon = state.timelines.horizon
         if horizon < INF:
             starts = rows.vs[rows.is_insert]
             if len(starts):
                 horizon = max(horizon, int(starts.max()))
-        weights = Weights(key, np.empty((rows.rows, 0), dtype=np.int64), ints, floats)
+        labels = self.held.labels_of(state.held, evaluated, rows.vs)
+        weights = Weights(key, labels, ints, floats)
         return self._absorb(state, rows, weights, horizon)
 
     def _absorb(self, state: State, rows: Batch | None, weights: Weights, horizon: int) -> Batch:
         touched = state.timelines.touch(rows, weights, len(state.keys), horizon)
+        if self.held.width:
+            self.held.fill(state.held, state.timelines, touched, len(state.keys))
         return self._rows(state, state.timelines.say(touched, open_ended=self._open_ended))
 
     def _rows(self, state: State, said: Said) -> Batch:
         try:
             results = self.sums.results(said.sums, said.floats)
+            results |= self.held.results(state.held, said.results)
         except DoesNotFit as problem:
             at = problem.row
             [key] = state.keys.take(said.key[at : at + 1]).to_dicts()
@@ -116,8 +124,9 @@ class Aggregate:
                 detail=f"{self.node.describe()}: group {key}, from {said.vs[at]} on",
                 hint="cast the column to a float or a decimal",
             ) from problem
+        columns = [results[name] for name in self.node.aggregations]
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
-        rows = Batch(said.vs, said.old_ve, said.new_ve, pl.DataFrame([*key_columns, *results]))
+        rows = Batch(said.vs, said.old_ve, said.new_ve, pl.DataFrame([*key_columns, *columns]))
         return _without_repetition(rows, said, list(self.node.aggregations))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
@@ -136,12 +145,16 @@ class Aggregate:
         alive = timelines.forget(cti)
         if alive is not None:
             alive = alive[: len(state.keys)]
+            if self.held.width:
+                self.held.forget(state.held, timelines, cti, alive, len(state.keys))
             timelines.renumber(alive, state.keys.keep(alive))
+            if self.held.width:
+                self.held.renumber(state.held, timelines, alive)
         return Answer((Punctuation(promise),), rows)
 
     def describe(self, state: State) -> Description:
-        """One row per endpoint that is remembered."""
-        return Description(state_rows=state.timelines.rows())
+        """One row per endpoint that is remembered; and the events, where sums are not enough."""
+        return Description(state_rows=state.timelines.rows() + self.held.rows(state.held))
 
 
 def _without_repetition(rows: Batch, said: Said, names: list[str]) -> Batch:

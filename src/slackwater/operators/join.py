@@ -10,21 +10,32 @@
 A row of either input that comes, moves its end or goes does the same to its common lifetime with every
 row of the other input that it meets: one formula for all, see kernels/pairs.py. Changes of one event
 within a batch are taken together first, so nothing is said that the same batch takes back. A null key
-matches nothing. `where` looks at payloads only, hence a pair satisfies it always or never.
+matches nothing. `where` looks at payloads only, hence a pair satisfies it always or never. A pair for
+which it has no value stops the query; with LEDGER, an inner join leaves the pair out, and every change
+of it. Other joins would say that its rows are alone, which nobody knows: they stop.
 
 What a row is alone is the difference of its lifetime and those of its pairs, as a set: its own
 timeline, see kernels/runs.py. A part that began before the cti keeps its start. An anti join without
 `where` only asks whether there is a partner: of its right input it remembers where each key is covered.
 
-All output latencies show the eager answer, the one over the input so far. Pass: every change, at once.
-Keep: the events of both inputs, by key, until they end behind the ctis of *both*: behind its own no
-adjust can name an event any more, and behind the other's it meets nothing new (erratum 14); for rows
-that may be alone, their timelines from the smaller cti on. Propagate: the smaller cti.
+Output latency concerns what is alone; pairs, and rows whose key is null, are whole rows that no other
+row can change, and are shown at once. EAGER shows the answer over the input so far;
+PERFECTNESS_PRESERVING a part when its end is final, for input that is perfect: when the watermark, the
+largest of the starts and ctis of both inputs, has reached it; ORDER_PRESERVING shows it from its start
+on, without end until that is final. Perfect input, merged by sync, gives perfect output for what each
+row is alone, ordered input ordered output; operators/runs.py says why.
+
+Pass: every change of a pair, at once; of what is alone, what the batch changes and what the watermark
+has reached. Keep: the events of both inputs, by key, until they end behind the ctis of *both*: behind
+its own no adjust can name an event any more, and behind the other's it meets nothing new (erratum 14);
+for rows that may be alone, their timelines from the smaller cti on. Propagate: the smaller cti;
+PERFECTNESS_PRESERVING only up to the earliest start of a part that is not shown yet.
 
     left:   a [0, 10)                                    a [0, 10) -> [0, 7)   cti(9)
     right:               a [5, 20)   cti(6)
     inner:               a [5, 10)                       a [5, 10) -> [5, 7)   cti(6)
     anti:   a [0, 10)    a [0, 10) -> [0, 5)                                   cti(6)
+    anti, PERFECT.:      a [0, 5)                                              cti(6)
 
 Paper 1b section 4.3, errata 10 and 14; paper 4 Table 3 (join).
 """
@@ -38,15 +49,17 @@ import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
+from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.live_events import Changes, LiveEvents, Meetings, Payloads
-from slackwater.operators.step import Answer, Description, evaluate
+from slackwater.operators.runs import Changed, Runs
+from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
+from slackwater.plan.evaluation import Formula, NoValue
 from slackwater.punctuations import Promises, Punctuation
-from slackwater.state import Differences, Timelines
-from slackwater.times import INF
+from slackwater.times import BEGIN, INF
 
 __all__ = ["Join", "State"]
 
@@ -61,17 +74,17 @@ class State:
 
     keys: Keys
     sides: tuple[LiveEvents, LiveEvents]
-    alone: dict[int, Timelines]
+    alone: dict[int, Runs]
     """for a side whose unmatched parts are shown, by event: its lifetime, and those of its pairs"""
-    covered: Timelines | None
+    covered: Runs | None
     """by key: where the right side has a partner, if that is all that matters"""
     promised: list[Promises] = field(default_factory=lambda: [Promises(), Promises()])
     sweep_at: int = field(default_factory=lambda: slackwater.state.SWEEP_FROM)
 
     def rows(self) -> int:
         """How many events and endpoints are remembered."""
-        timelines = [*self.alone.values(), *([self.covered] if self.covered else [])]
-        return sum(side.count for side in self.sides) + sum(each.rows() for each in timelines)
+        endpoints = [*self.alone.values(), *([self.covered] if self.covered else [])]
+        return sum(side.count for side in self.sides) + sum(each.rows() for each in endpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,13 @@ class Join:
     """The step of a `Join` node."""
 
     node: nodes.Join
+    latency: OutputLatency
+    where: Formula | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        where = self.node.where
+        formula = None if where is None else Formula(where, self.node.pair_schema, "join where")
+        object.__setattr__(self, "where", formula)
 
     def open(self) -> State:
         """Nothing is alive, nothing is promised."""
@@ -92,14 +112,17 @@ class Join:
         right = LiveEvents(Payloads(pl.Schema(stored)), others)
         covered = None
         if node.how == "anti" and node.where is None:
-            right, covered = LiveEvents(Payloads(pl.Schema()), []), _timelines()
+            right = LiveEvents(Payloads(pl.Schema()), [])
+            covered = Runs(runs.DISTINCT, OutputLatency.EAGER)
         preserved = {"inner": (), "left": (_LEFT,), "anti": (_LEFT,), "full": (_LEFT, _RIGHT)}[node.how]
-        return State(keys, (left, right), {port: _timelines() for port in preserved}, covered)
+        alone = {port: Runs(runs.ALONE, self.latency) for port in preserved}
+        return State(keys, (left, right), alone, covered)
 
-    def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
+    def on_batch(self, state: State, port: int, rows: Batch) -> Answer:
         """What the rows change in the pairs that they belong to, and in what is alone."""
         columns = list(self.node.on.values() if port == _RIGHT else self.node.on)
-        parts = []
+        parts, given_up = [], None
+        seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
         keyless = _lacks(rows, columns)
         if keyless is not None:
             if port in state.alone:
@@ -110,8 +133,11 @@ class Join:
             if port == _RIGHT and state.covered is not None:
                 rows, key = _covered(state.covered, rows, key, len(state.keys))
             changes = state.sides[port].apply(rows, key, len(state.keys))
-            parts += self._consequences(state, port, changes)
-        return Batch.concat(parts) if parts else Batch.empty(self.node.schema)
+            more, given_up = self._consequences(state, port, changes, seen)
+            parts += more
+        else:
+            parts += [self._changed(state, side, own.advance(seen)) for side, own in state.alone.items()]
+        return Answer(rows=Batch.concat(parts) if parts else None, given_up=given_up)
 
     def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
         """The key columns, by the names that they have on the left."""
@@ -120,23 +146,48 @@ class Join:
             return payload
         return pl.DataFrame([payload[c].alias(name) for c, name in zip(columns, names, strict=True)])
 
-    def _consequences(self, state: State, port: int, changes: Changes) -> list[Batch]:
-        node, parts = self.node, []
+    def _consequences(
+        self, state: State, port: int, changes: Changes, seen: int
+    ) -> tuple[list[Batch], GivenUp | None]:
+        node, parts, given_up = self.node, [], None
         met = state.sides[1 - port].meetings(changes, len(state.keys))
         if len(met.vs) and (node.how != "anti" or node.where is not None):
             payload = self._payload(state, _numbers(port, changes, met))
-            if node.where is not None:
-                satisfied = evaluate(node.where, payload, "join where").fill_null(False)
-                payload, met = payload.filter(satisfied), met.take(satisfied.to_numpy())
+            if self.where is not None:
+                pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
+                satisfied, given_up = self._satisfied(self.where, pairs)
+                payload, met = payload.filter(satisfied), met.take(satisfied)
             if node.how != "anti":
                 parts.append(Batch(met.vs, met.old_ve, met.new_ve, payload))
-        for side, timelines in state.alone.items():
+        for side, own in state.alone.items():
             row = _numbers(port, changes, met)[side]
-            differences = _differences(changes if side == port else None, met, row)
-            stored = state.sides[side].payloads
-            row, vs, old_ve, new_ve = timelines.absorb_runs(differences, stored.height, runs.DIFFERENCE)
-            parts.append(self._alone(side, Batch(vs, old_ve, new_ve, stored.take(row))))
-        return parts
+            lives, row, copies = _lives(changes if side == port else None, met, row)
+            keys = state.sides[side].payloads.height
+            parts.append(self._changed(state, side, own.absorb(lives, row, copies, keys, seen)))
+        return parts, given_up
+
+    def _satisfied(
+        self, where: Formula, pairs: Batch
+    ) -> tuple[npt.NDArray[np.bool_], GivenUp | None]:
+        """Which pairs satisfy the condition, and those of which nobody can say."""
+        try:
+            return where.values(pairs.payload).fill_null(value=False).to_numpy(), None
+        except NoValue as problem:
+            [pair] = pairs.slice(problem.row, problem.row + 1)
+            error = problem.of(pair)
+            if self.node.how != "inner":
+                raise error from problem
+            failures = problem.failures()
+        known = np.ones(pairs.rows, dtype=np.bool_)
+        known[list(failures)] = False
+        satisfied = np.zeros(pairs.rows, dtype=np.bool_)
+        values = where.values(pairs.where(known).payload)
+        satisfied[known] = values.fill_null(value=False).to_numpy()
+        return satisfied, GivenUp(pairs.where(~known), "no value", tuple(failures.values()), error)
+
+    def _changed(self, state: State, side: int, changed: Changed) -> Batch:
+        row, vs, old_ve, new_ve = changed
+        return self._alone(side, Batch(vs, old_ve, new_ve, state.sides[side].payloads.take(row)))
 
     def _payload(self, state: State, numbers: tuple[Ints, Ints]) -> pl.DataFrame:
         left, right = (side.payloads.take(n) for side, n in zip(state.sides, numbers, strict=True))
@@ -162,19 +213,20 @@ class Join:
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The smaller cti; now and then, what both leave behind is forgotten."""
         state.promised[port] = state.promised[port].with_(punctuation)
-        promise = min(promises.cti for promises in state.promised)
-        if promise == INF or state.rows() >= state.sweep_at:
-            _sweep(state, promise)
-        return Answer((Punctuation(promise),))
+        cti = promise = min(promises.cti for promises in state.promised)
+        parts = []
+        for side, own in state.alone.items():
+            changed, own_promise = own.promise(cti)
+            parts.append(self._changed(state, side, changed))
+            promise = min(promise, own_promise)
+        if cti == INF or state.rows() >= state.sweep_at:
+            _sweep(state, cti)
+        return Answer((Punctuation(promise),), Batch.concat(parts) if parts else None)
 
     def describe(self, state: State) -> Description:
         """One row per event or endpoint; the side that has promised less holds the join back."""
         held_by = _LEFT if state.promised[_LEFT].cti <= state.promised[_RIGHT].cti else _RIGHT
         return Description(state.rows(), held_by)
-
-
-def _timelines() -> Timelines:
-    return Timelines(width=2, fwidth=0, horizon=INF)
 
 
 def _lacks(rows: Batch, columns: list[str]) -> npt.NDArray[np.bool_] | None:
@@ -186,12 +238,11 @@ def _lacks(rows: Batch, columns: list[str]) -> npt.NDArray[np.bool_] | None:
     return null.to_numpy()
 
 
-def _covered(timelines: Timelines, rows: Batch, key: Ints, keys: int) -> tuple[Batch, Ints]:
+def _covered(covered: Runs, rows: Batch, key: Ints, keys: int) -> tuple[Batch, Ints]:
     """How the rows change where their keys are covered, as rows without payload; and their keys."""
     one = np.zeros((rows.rows, 2), dtype=np.int64)
     one[:, 0] = 1
-    differences = Differences.of(rows, key, one, np.zeros((rows.rows, 0)))
-    key, vs, old_ve, new_ve = timelines.absorb_runs(differences, keys, runs.DISTINCT)
+    key, vs, old_ve, new_ve = covered.absorb(rows, key, one, keys, BEGIN)
     return Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(key))), key
 
 
@@ -201,16 +252,15 @@ def _numbers(port: int, changes: Changes, met: Meetings) -> tuple[Ints, Ints]:
     return (mine, theirs) if port == _LEFT else (theirs, mine)
 
 
-def _differences(own: Changes | None, met: Meetings, row: Ints) -> Differences:
-    """What changes in the timelines of events: their own lifetime, and those of their pairs."""
+def _lives(own: Changes | None, met: Meetings, row: Ints) -> tuple[Batch, Ints, Ints]:
+    """How the lifetimes of events and of their pairs change; whose; and which of the two it is."""
     columns = [(met.vs, met.old_ve, met.new_ve, row)]
     if own is not None:
         columns.append((own.vs, own.before, own.now, own.row))
     vs, old_ve, new_ve, row = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     is_own = np.arange(len(vs)) >= len(met.vs)
-    weights = np.column_stack([is_own, ~is_own]).astype(np.int64)
-    rows = Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(vs)))
-    return Differences.of(rows, row, weights, np.zeros((len(vs), 0)))
+    copies = np.column_stack([is_own, ~is_own]).astype(np.int64)
+    return Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(vs))), row, copies
 
 
 def _sweep(state: State, cti: int) -> None:
@@ -220,20 +270,13 @@ def _sweep(state: State, cti: int) -> None:
         alive = side.forget(state.promised[port].cti, state.promised[1 - port].cti)
         in_use |= side.in_use(len(in_use))
         if port in state.alone:
-            _forget(state.alone[port], cti, runs.DIFFERENCE)
-            state.alone[port].renumber(alive, np.cumsum(alive) - 1)
+            state.alone[port].sweep(cti)
+            state.alone[port].renumber(alive)
     if state.covered is not None:
-        _forget(state.covered, cti, runs.DISTINCT)
-        with_endpoints = state.covered.size[: len(in_use)] > 0
+        with_endpoints = state.covered.sweep(cti)[: len(in_use)]
         in_use[: len(with_endpoints)] |= with_endpoints
-        state.covered.renumber(in_use[: len(with_endpoints)], np.cumsum(in_use) - 1)
+        state.covered.renumber(in_use[: len(with_endpoints)])
     state.keys.keep(in_use)
     for side in state.sides:
         side.renumber(in_use)
-    state.sweep_at = max(slackwater.state.SWEEP_FROM, slackwater.state.SWEEP_FACTOR * state.rows())
-
-
-def _forget(timelines: Timelines, cti: int, rule: int) -> None:
-    # when to sweep is decided for all of the state at once
-    timelines.sweep_at = 0
-    timelines.forget(cti, rule)
+    state.sweep_at = slackwater.state.sweep_after(state.rows())

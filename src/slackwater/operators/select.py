@@ -3,7 +3,8 @@
     out = { (vs, ve, g(p)) | (vs, ve, p) in input }
 
 The mapping is a function of the payload alone, so the adjust of an event becomes the adjust of its image
-(of one of equal images, which are interchangeable), and nothing is remembered.
+(of one of equal images, which are interchangeable), and nothing is remembered. Where g has no value, and
+the insert is set aside, so is every adjust of it, for the same reason.
 
 Pass: every row, at once. Keep: nothing. Propagate: a promise about sync as it is.
 
@@ -15,13 +16,14 @@ Paper 4 Table 2 (project); paper 1b section 4.1 (stateless operators).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from slackwater.events import Batch
-from slackwater.operators.step import Answer, Description, evaluate
+from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
+from slackwater.plan.evaluation import Formula
 from slackwater.punctuations import Punctuation
 
 __all__ = ["Select"]
@@ -32,16 +34,21 @@ class Select:
     """The step of a `Select` node. It has no state."""
 
     node: nodes.Select
+    columns: dict[str, Formula] = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = {
+            name: Formula(expression, self.node.input.schema, f"select {name}")
+            for name, expression in self.node.columns.items()
+        }
+        object.__setattr__(self, "columns", columns)
 
     def open(self) -> None:
         """Nothing to remember."""
 
     def on_batch(self, state: None, port: int, rows: Batch) -> Batch:
         """The same rows with other payloads."""
-        columns = {
-            name: evaluate(expression, rows.payload, f"select {name}")
-            for name, expression in self.node.columns.items()
-        }
+        columns = {name: formula.values(rows.payload) for name, formula in self.columns.items()}
         return replace(rows, payload=pl.DataFrame(columns))
 
     def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:

@@ -11,12 +11,22 @@ Inserts and adjusts change the numbers between the old and the new end of their 
 payload that touch the stretch get other ends, come or go. A row that began before the cti keeps its
 start.
 
-All output latencies show the eager answer, the one over the input so far. Pass: what the batch changes.
-Keep: per payload the endpoints from the last one before the cti on, and where rows that are still alive
-began. Propagate: the smallest of the inputs' promises.
+Output latency: EAGER shows all rows of the input so far. PERFECTNESS_PRESERVING shows a row when its end
+is final, for input that is perfect: when the watermark (the largest of the starts and ctis of all ports)
+has passed it. ORDER_PRESERVING shows it from its start on, without end until that is final. Perfect
+input, ports merged by sync, gives perfect output for each payload; ordered input gives ordered output,
+all payloads together. operators/runs.py says why.
 
-    distinct   in:   a [0, 5)   a [3, 9)               a [0, 5) -> gone
-               out:  a [0, 5)   a [0, 5) -> [0, 9)     a [0, 9) -> gone, a [3, 9)
+Pass: what the batch changes, and what the watermark has passed. Keep: per payload the endpoints from the
+last one before the cti on, and where rows that are still alive began. Propagate: the smallest of the
+inputs' promises; PERFECTNESS_PRESERVING only up to the earliest start of a row that is not shown yet,
+and a row that was shown before something late joined on to it is lengthened to there.
+
+    distinct   in:   a [0, 5)   a [3, 9)               a [0, 5) -> gone             b [9, 12)   cti(10)
+    EAGER      out:  a [0, 5)   a [0, 5) -> [0, 9)     a [0, 9) -> gone, a [3, 9)   b [9, 12)   cti(10)
+    ORDER.     out:  a [0, INF)                        gone, a [3, INF)             b [9, INF)
+                                                                   a [3, INF) -> [3, 9), cti(10)
+    PERFECT.   out:                                                                 a [3, 9), cti(9)
 
 Paper 4 Table 2; paper 1a section 3.1.
 """
@@ -27,24 +37,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
+from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Promises, Punctuation
-from slackwater.state import Differences, Timelines
-from slackwater.times import INF
+from slackwater.times import BEGIN
 
 __all__ = ["SetOperation", "State"]
 
 
 @dataclass(slots=True)
 class State:
-    """The payloads in use, the timeline of each, and what each port has promised."""
+    """The payloads in use, the runs of each, and what each port has promised."""
 
     keys: Keys
-    timelines: Timelines
+    runs: Runs
     promised: list[Promises]
 
 
@@ -53,6 +64,7 @@ class SetOperation:
     """The step of a `Distinct`, `Intersect` or `Difference` node."""
 
     node: nodes.Distinct | nodes.Intersect | nodes.Difference
+    latency: OutputLatency
 
     @property
     def _rule(self) -> int:
@@ -64,8 +76,8 @@ class SetOperation:
 
     def open(self) -> State:
         """No payloads."""
-        timelines = Timelines(width=2, fwidth=0, horizon=INF)
-        return State(Keys(self.node.schema), timelines, [Promises() for _ in self.node.inputs])
+        promised = [Promises() for _ in self.node.inputs]
+        return State(Keys(self.node.schema), Runs(self._rule, self.latency), promised)
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
         """How the rows change the runs of their payloads."""
@@ -74,22 +86,29 @@ class SetOperation:
         key = state.keys.number(rows.payload)
         copies = np.zeros((rows.rows, 2), dtype=np.int64)
         copies[:, port] = 1
-        differences = Differences.of(rows, key, copies, np.zeros((rows.rows, 0)))
-        key, vs, old_ve, new_ve = state.timelines.absorb_runs(differences, len(state.keys), self._rule)
-        return Batch(vs, old_ve, new_ve, state.keys.take(key))
+        seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
+        return _rows(state, state.runs.absorb(rows, key, copies, len(state.keys), seen))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """Only what every port has promised holds; what that freezes is forgotten."""
         state.promised[port] = state.promised[port].with_(punctuation)
         cti = min(promises.cti for promises in state.promised)
-        alive = state.timelines.forget(cti, self._rule)
+        changed, promise = state.runs.promise(cti)
+        rows = _rows(state, changed)
+        alive = state.runs.forget(cti)
         if alive is not None:
             alive = alive[: len(state.keys)]
-            state.timelines.renumber(alive, state.keys.keep(alive))
-        return Answer((Punctuation(cti),))
+            state.runs.renumber(alive)
+            state.keys.keep(alive)
+        return Answer((Punctuation(promise),), rows)
 
     def describe(self, state: State) -> Description:
         """One row per endpoint that is remembered; the port that has promised least holds it back."""
         ports = range(len(state.promised))
         held_by = min(ports, key=lambda port: state.promised[port].cti) if len(ports) > 1 else None
-        return Description(state.timelines.rows(), held_by)
+        return Description(state.runs.rows(), held_by)
+
+
+def _rows(state: State, changed: Changed) -> Batch:
+    key, vs, old_ve, new_ve = changed
+    return Batch(vs, old_ve, new_ve, state.keys.take(key))

@@ -10,6 +10,8 @@ Contract:
 2. State belongs to the driver: `open` makes it, every call gets it, nothing is kept on the step.
 3. Rows handed in are valid for their port; rows handed out are valid after everything handed out
    before, promises included. (The laws check this clause; it is too dear to check at run time.)
+4. Where an expression has no value for some rows of the batch, `NoValue` comes before any change of
+   state: the driver stops the query, or sets these rows aside and asks again without them.
 """
 
 from __future__ import annotations
@@ -17,15 +19,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
-
-import polars as pl
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
-from slackwater.punctuations import Punctuation
+from slackwater.plan.evaluation import evaluate
+from slackwater.punctuations import ExternalCti, Punctuation
 
-__all__ = ["Answer", "Description", "GivenUp", "Now", "Step", "evaluate", "wall_clock"]
+__all__ = ["Answer", "CountingStep", "Description", "GivenUp", "Now", "Step", "evaluate", "wall_clock"]
 
 Now: TypeAlias = Callable[[], int]
 """tells system time, in chronons; injected, so that tests can move it"""
@@ -44,6 +45,8 @@ class GivenUp:
     reason: str
     details: tuple[str, ...]
     """one for each row"""
+    error: OperatorError | None = None
+    """what stops a query that is not to go on without them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class Answer:
 
     promises: tuple[Punctuation, ...] = ()
     rows: Batch | None = None
-    given_up: GivenUp | None = None
+    given_up: GivenUp | tuple[GivenUp, ...] | None = None
+    """several where the reasons differ"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +88,10 @@ class Step(Protocol):
         ...
 
 
-def evaluate(expression: pl.Expr, payload: pl.DataFrame, who: str) -> pl.Series:
-    """One value per row; a row for which there is none is named."""
-    try:
-        return payload.with_columns(expression.alias("\0value"))["\0value"]
-    except pl.exceptions.PolarsError as problem:
-        raise _first_failure(expression, payload, who, problem) from problem
+@runtime_checkable
+class CountingStep(Step, Protocol):
+    """An operator that makes promises of external ctis. The others pass them on."""
 
-
-def _first_failure(
-    expression: pl.Expr, payload: pl.DataFrame, who: str, problem: pl.exceptions.PolarsError
-) -> OperatorError:
-    for i in range(payload.height):
-        row = payload.slice(i, 1)
-        try:
-            row.select(expression)
-        except pl.exceptions.PolarsError as own_problem:
-            return OperatorError(
-                f"{who}: {expression} has no value for {row.row(0, named=True)}",
-                detail=str(own_problem).splitlines()[0],
-                hint="guard the expression with a where, or with strict=False in a cast",
-            )
-    return OperatorError(f"{who}: {expression} failed", detail=str(problem).splitlines()[0])
+    def on_external_cti(self, state: Any, port: int, told: ExternalCti) -> Answer:
+        """A count in, what follows from it out."""
+        ...

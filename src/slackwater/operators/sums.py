@@ -18,8 +18,9 @@ import polars as pl
 
 from slackwater.errors import OperatorError
 from slackwater.kernels import precise
-from slackwater.operators.step import evaluate
 from slackwater.plan import aggregations as agg
+from slackwater.plan.evaluation import Formula
+from slackwater.plan.expressions import type_of
 
 __all__ = ["DoesNotFit", "Sums", "is_linear"]
 
@@ -86,16 +87,16 @@ class Sums:
                 f += 2
         return ints, floats
 
-    def results(self, ints: Ints, floats: Floats) -> list[pl.Series]:
+    def results(self, ints: Ints, floats: Floats) -> dict[str, pl.Series]:
         """The value of each aggregation, for each row of sums."""
-        series = []
+        series = {}
         i, f = 1, 0
         for name, column in self._columns.items():
             own = [ints[:, i + n] for n in range(column.ints)]
             pairs = [(floats[:, f + 2 * n], floats[:, f + 2 * n + 1]) for n in range(column.pairs)]
             if column.ints == 0:
                 own = [ints[:, 0]]
-            series.append(column.result(own, pairs).alias(name))
+            series[name] = column.result(own, pairs).alias(name)
             i += column.ints
             f += 2 * column.pairs
         return series
@@ -103,15 +104,18 @@ class Sums:
 
 def _column(name: str, aggregation: agg.Aggregation, schema: pl.Schema, result: pl.DataType) -> _Column:
     who = f"aggregate {name}"
+    condition = None if aggregation.where is None else Formula(aggregation.where, schema, who)
+    formulas = [Formula(value, schema, who) for value in aggregation.values]
 
     def passing(payload: pl.DataFrame) -> Mask:
-        if aggregation.where is None:
+        if condition is None:
             return np.ones(payload.height, dtype=np.bool_)
-        return evaluate(aggregation.where, payload, who).fill_null(value=False).to_numpy()
+        return condition.values(payload).fill_null(value=False).to_numpy()
 
     def values(payload: pl.DataFrame) -> tuple[pl.Series, Mask]:
-        series = evaluate(aggregation.values[0], payload, who)
-        return series, passing(payload) & series.is_not_null().to_numpy()
+        series = formulas[0].values(payload)
+        present = passing(payload)
+        return series, present & series.is_not_null().to_numpy() if series.null_count() else present
 
     if isinstance(aggregation, agg.Count):
         if not aggregation.values and aggregation.where is None:
@@ -120,7 +124,7 @@ def _column(name: str, aggregation: agg.Aggregation, schema: pl.Schema, result: 
         return _Column(
             1, 0, lambda p: ([present(p).astype(np.int64)], []), lambda ints, _: pl.Series(ints[0])
         )
-    [dtype] = (pl.DataFrame(schema=schema).select(v).schema.dtypes()[0] for v in aggregation.values)
+    dtype = type_of(aggregation.values[0], schema, who)
     if isinstance(aggregation, agg.Var | agg.Stddev):
         is_root = isinstance(aggregation, agg.Stddev)
         return _Column(

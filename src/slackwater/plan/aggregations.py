@@ -19,6 +19,7 @@ import polars as pl
 
 from slackwater.errors import PlanError
 from slackwater.plan.expressions import column, type_of
+from slackwater.plan.functions import shown
 from slackwater.plan.schemas import polars_type
 
 __all__ = [
@@ -81,8 +82,8 @@ class Aggregation:
     def __str__(self) -> str:
         own = [f.name for f in fields(self) if f.name not in ("values", "where")]
         settings = [f"{name}={getattr(self, name)}" for name in own if not callable(getattr(self, name))]
-        arguments = ", ".join([*map(str, self.values), *settings])
-        condition = "" if self.where is None else f" where {self.where}"
+        arguments = ", ".join([*map(shown, self.values), *settings])
+        condition = "" if self.where is None else f" where {shown(self.where)}"
         return f"{type(self).__name__}({arguments}){condition}"
 
 
@@ -184,11 +185,11 @@ class _Pick(Aggregation):
 
 
 class First(_Pick):
-    """The value of the first event in order of (vs, ve, payload)."""
+    """The value of the event that starts first; the least if several do, null before all others."""
 
 
 class Last(_Pick):
-    """The value of the last event in order of (vs, ve, payload)."""
+    """The value of the event that starts last; the largest if several do."""
 
 
 class _Extreme(_Pick):
@@ -237,7 +238,7 @@ class Fold(Aggregation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupFunction(Aggregation):
-    """A user's function of all values at once, in order of (vs, ve, payload)."""
+    """A user's function of all values at once, in order of start, then of the values."""
 
     dtype: pl.DataType
     function: Callable[..., Any]
@@ -257,7 +258,7 @@ class RankSpec:
     descending: bool = False
 
     def __str__(self) -> str:
-        return f"Rank({self.by}{', descending' if self.descending else ''})"
+        return f"Rank({shown(self.by)}{', descending' if self.descending else ''})"
 
 
 def count(value: Column | None = None, *, where: pl.Expr | None = None) -> Count:
@@ -306,12 +307,12 @@ def count_distinct(value: Column, *, where: pl.Expr | None = None) -> CountDisti
 
 
 def first(value: Column, *, where: pl.Expr | None = None) -> First:
-    """The value of the first live event in order of (vs, ve, payload)."""
+    """The value of the live event that starts first; the least if several do."""
     return First(values=(column(value),), where=where)
 
 
 def last(value: Column, *, where: pl.Expr | None = None) -> Last:
-    """The value of the last live event in order of (vs, ve, payload)."""
+    """The value of the live event that starts last; the largest if several do."""
     return Last(values=(column(value),), where=where)
 
 

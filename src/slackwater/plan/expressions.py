@@ -3,7 +3,9 @@
 A stream has no last row and no fixed batches, so an expression that looks at other rows (sums, shifts,
 ranks, window functions, membership in another column) would mean something else for every batching. Such
 expressions are refused here, once, while the plan is built; so are columns that do not exist, types that
-do not fit, and expressions of which Polars cannot say what they look at (Python functions, list.eval).
+do not fit, and expressions of which Polars cannot say what they look at (map_elements, list.eval). A
+user function (functions.py) looks at one row by its author's word; its arguments are checked like any
+expression, and its values have the declared type.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from slackwater.errors import PlanError
+from slackwater.plan.functions import functions_in
 from slackwater.plan.schemas import require_columns
 
 __all__ = ["column", "type_of"]
@@ -45,7 +48,13 @@ def type_of(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
             hint="write it with sw.col, for example sw.col('temp') > 30",
         )
     try:
-        require_columns(schema, expression.meta.root_names(), who)
+        functions = functions_in(expression)
+        require_columns(schema, [n for n in expression.meta.root_names() if n not in functions], who)
+        for name, function in functions.items():
+            _require_free(schema, name, who)
+            for argument in function.arguments:
+                type_of(argument, schema, f"{who}: {function.name}")
+        schema = pl.Schema({**schema, **{name: f.dtype for name, f in functions.items()}})
         for part in _parts(expression):
             if not _one_row_at_a_time(part, schema):
                 raise PlanError(
@@ -57,8 +66,8 @@ def type_of(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
         raise PlanError(
             f"{who}: this expression cannot be checked",
             detail=f"{expression} may look at other rows, or at several columns at once",
-            hint="name one column at a time; compute what needs list.eval or a Python function before "
-            "it enters the stream",
+            hint="name one column at a time; a Python function is given with sw.function; compute what "
+            "needs list.eval before it enters the stream",
         ) from problem
     try:
         [dtype] = pl.DataFrame(schema=schema).select(expression).schema.dtypes()
@@ -70,6 +79,13 @@ def type_of(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
             hint="compare and combine values of one type; cast where needed",
         ) from problem
     return dtype
+
+
+def _require_free(schema: pl.Schema, name: str, who: str) -> None:
+    if name in schema:
+        raise PlanError(
+            f"{who}: a column bears the name of a user function", detail=name, hint="rename the column"
+        )
 
 
 def _parts(expression: pl.Expr) -> Iterator[pl.Expr]:

@@ -20,6 +20,7 @@ from slackwater.consistency import Clock, Dial, OutputLatency
 from slackwater.errors import PlanError
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import type_of
+from slackwater.plan.functions import shown
 from slackwater.plan.lifetimes import Lifetime
 from slackwater.plan.schemas import require_columns, require_free, schema_of
 from slackwater.times import show_length
@@ -100,6 +101,8 @@ class Source(Node):
     stream_name: str
     columns: Mapping[str, object]
     properties: StreamProperties
+    disordered: bool = False
+    """elements come in any order, adjusts before what they adjust; external ctis say what is complete"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -107,8 +110,19 @@ class Source(Node):
             raise PlanError("a stream needs at least one column")
         return schema_of(self.columns)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = self.properties
+        if self.disordered and (known.ordered or known.strictly_increasing or known.vs_payload_key):
+            raise PlanError(
+                f"{self.stream_name}: a disordered stream can only be declared insert_only or "
+                "never_lengthens",
+                detail=f"it was declared {', '.join(known.names())}",
+                hint="these say something of the order in which elements come",
+            )
+
     def describe(self) -> str:
-        return self.stream_name
+        return f"{self.stream_name} disordered" if self.disordered else self.stream_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +161,7 @@ class Where(_SameSchema):
             raise PlanError("where: a predicate must be true or false", detail=f"it is {dtype}")
 
     def describe(self) -> str:
-        return str(self.predicate)
+        return shown(self.predicate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +182,8 @@ class Select(Node):
 
     def describe(self) -> str:
         return ", ".join(
-            name if str(e) == f'col("{name}")' else f"{name} = {e}" for name, e in self.columns.items()
+            name if str(e) == f'col("{name}")' else f"{name} = {shown(e)}"
+            for name, e in self.columns.items()
         )
 
 
@@ -312,7 +327,7 @@ class Join(Node):
 
     def describe(self) -> str:
         keys = [left if left == right else f"{left} = {right}" for left, right in self.on.items()]
-        condition = "" if self.where is None else f" where {self.where}"
+        condition = "" if self.where is None else f" where {shown(self.where)}"
         return f"{self.how} on {', '.join(keys) or 'nothing (cross)'}{condition}"
 
 

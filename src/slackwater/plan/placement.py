@@ -11,7 +11,11 @@ nothing is gained by holding back what it passes on row by row.
 - The loop of a fixpoint is never held back: only what enters it is.
 - What two operators read is held back once, for both.
 
-Paper 1b section 3 (Figure 2).
+A disordered source is mended by a Finalize right behind it, with the memory of the dial, or the longest
+of several. There is none where nothing but projections follow: external ctis pass those unchanged.
+Elsewhere their counts would be wrong, with state or without it.
+
+Paper 1b section 3 (Figure 2); docs/design/2026-11-16-external-ctis.md.
 """
 
 from __future__ import annotations
@@ -45,11 +49,18 @@ _STATELESS = (
 
 
 def placed(root: n.Node) -> n.Node:
-    """The plan with every dial turned into Finalize and Align; the plan itself if there is none."""
+    """The plan with every dial turned into Finalize and Align, and disordered sources mended.
+
+    The plan itself if there is nothing to do.
+    """
     order = list(n.walk(root))
-    if not any(isinstance(node, n.Consistency) for node in order):
+    disordered = [node for node in order if isinstance(node, n.Source) and node.disordered]
+    if not disordered and not any(isinstance(node, n.Consistency) for node in order):
         return root
     dials = _dials(root, order)
+    mended: dict[n.Node, n.Finalize] = {
+        source: _mended(source, dials[source]) for source in disordered if _needs_mending(source, order)
+    }
     # whether nothing on the paths from the sources keeps state; an argument comes out of a loop
     bare: dict[n.Node, bool] = {}
     new: dict[n.Node, n.Node] = {}
@@ -64,12 +75,36 @@ def placed(root: n.Node) -> n.Node:
         for child in node.inputs:
             if bare[child] and dial != MIDDLE:
                 key = (child, dial)
-                held_back.setdefault(key, _held_back(new[child], dial))
+                # what is remembered so long only need not be forgotten twice
+                sources = {mended.get(part) for part in n.walk(child) if isinstance(part, n.Source)}
+                done = all(m and (m.memory, m.clock) == (dial.memory, dial.clock) for m in sources)
+                held_back.setdefault(key, _held_back(new[child], dial, forgets=not done))
                 inputs[child] = held_back[key]
             else:
                 inputs[child] = new[child]
-        new[node] = _reading(node, inputs)
+        new[node] = mended.get(node) or _reading(node, inputs)
     return new[root]
+
+
+def _needs_mending(source: n.Node, order: list[n.Node]) -> bool:
+    """Whether anything but a Finalize reads the source, or what is left of it after projections."""
+    raw = {source}
+    for node in order:
+        if raw.isdisjoint(node.inputs):
+            continue
+        if isinstance(node, n.Select | n.Consistency | n.Latency):
+            raw.add(node)
+        elif not isinstance(node, n.Finalize):
+            return True
+    return False
+
+
+def _mended(source: n.Node, dials: set[Dial]) -> n.Finalize:
+    """Of several memories the longest; a clock that not all agree on cannot measure it."""
+    longest = max(dials, key=lambda dial: dial.memory)
+    if len({dial.clock for dial in dials}) > 1:
+        return n.Finalize(source, INF)
+    return n.Finalize(source, longest.memory, longest.clock)
 
 
 def _dials(root: n.Node, order: list[n.Node]) -> dict[n.Node, set[Dial]]:
@@ -101,8 +136,8 @@ def _the_dial(node: n.Node, dials: set[Dial]) -> Dial:
     return dial
 
 
-def _held_back(node: n.Node, dial: Dial) -> n.Node:
-    if dial.memory < INF:
+def _held_back(node: n.Node, dial: Dial, *, forgets: bool) -> n.Node:
+    if forgets and dial.memory < INF:
         node = n.Finalize(node, dial.memory, dial.clock)
     if dial.blocking > 0:
         node = n.Align(node, dial.blocking, dial.clock, dial.perfect)

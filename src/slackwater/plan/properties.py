@@ -21,7 +21,7 @@ from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
 from slackwater.times import INF
 from slackwater.validity import StreamProperties
 
-__all__ = ["infer", "output_latencies"]
+__all__ = ["infer", "is_disordered", "output_latencies"]
 
 
 def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
@@ -48,6 +48,17 @@ def output_latencies(root: n.Node) -> dict[n.Node, OutputLatency]:
                     hint="put latency() below the place where the stream is shared",
                 )
     return found
+
+
+def is_disordered(node: n.Node) -> bool:
+    """Whether elements come out of a node in any order, among external ctis.
+
+    That is so for a disordered source, and for what gives exactly one element, with the same sync, for
+    each that it gets: the count of an external cti stays right there, and nowhere else.
+    """
+    while isinstance(node, n.Select | n.Consistency | n.Latency):
+        node = node.input
+    return isinstance(node, n.Source) and node.disordered
 
 
 def _source(node: n.Source) -> StreamProperties:

@@ -5,8 +5,13 @@ operator takes one batch from one of its queues, hands the rows and then the pro
 puts what comes out into the queues of its readers. The driver keeps what an operator has promised and
 drops promises that say nothing new. A dataflow is quiet when all queues are empty.
 
+Rows for which an operator's expression has no value stop the query; with LEDGER they are set aside, and
+the operator never sees them. An adjust has its insert's payload, so it is set aside for the same reason.
+
 Control elements other than promises pass an operator with one input in place. With several inputs they
-would have to be aligned, which nobody does yet: they are refused there.
+would have to be aligned, which nobody does yet: they are refused there. An external cti ends where an
+operator makes promises of it; the planner sees to it that none passes an operator that would make its
+count wrong.
 
 Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
 """
@@ -18,14 +23,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
+from slackwater.operators.step import CountingStep
+from slackwater.plan.evaluation import NoValue
 from slackwater.plan.nodes import Consistency, Latency, Node, Source, walk
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import rewritten
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.punctuations import ExternalCti, Promises, Punctuation
+from slackwater.runtime.edge import RAISE, OnInvalid
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
 
@@ -47,6 +57,7 @@ class Running:
     state: Any
     inbound: list[Queue]
     ledger: Ledger
+    on_invalid: OnInvalid = RAISE
     outbound: list[Queue] = field(default_factory=list)
     promised: Promises = field(default_factory=Promises)
     rows_in: int = 0
@@ -68,25 +79,47 @@ class Running:
 
     def _process(self, port: int, batch: Batch) -> Batch:
         self.rows_in += batch.rows
-        said = self.step.on_batch(self.state, port, batch.data())
+        said = self._said_to(port, batch.data())
         answers = [Answer(rows=said) if isinstance(said, Batch) else said]
         controls: list[Control] = []
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
-            if not isinstance(placed.control, Punctuation):
+            if isinstance(placed.control, Punctuation):
+                answers.append(self.step.on_punctuation(self.state, port, placed.control))
+            elif isinstance(placed.control, ExternalCti) and isinstance(self.step, CountingStep):
+                answers.append(self.step.on_external_cti(self.state, port, placed.control))
+            else:
                 controls.append(self._carried(placed.control))
-                continue
-            answers.append(self.step.on_punctuation(self.state, port, placed.control))
         parts = [answer.rows for answer in answers if answer.rows is not None]
         for answer in answers:
-            if answer.given_up is not None:
-                self._write_down(answer.given_up)
+            several = answer.given_up if isinstance(answer.given_up, tuple) else (answer.given_up,)
+            for given_up in several:
+                if given_up is not None:
+                    self._write_down(given_up)
         # before the control elements that mark a place: a promise may stand as early as it is kept
         promises = (promise for answer in answers for promise in answer.promises)
         self.promised, told = self.promised.strengthened_by(promises)
         return Batch.concat(parts or [Batch.empty(self.node.schema)]).followed_by([*told, *controls])
 
+    def _said_to(self, port: int, rows: Batch) -> Batch | Answer:
+        """What the step says to the rows for which its expressions have values."""
+        while True:
+            try:
+                return self.step.on_batch(self.state, port, rows)
+            except NoValue as problem:
+                if self.on_invalid is RAISE:
+                    [element] = rows.slice(problem.row, problem.row + 1)
+                    raise problem.of(element) from problem
+                failures = problem.failures()
+            gone = np.zeros(rows.rows, dtype=np.bool_)
+            gone[list(failures)] = True
+            self._write_down(GivenUp(rows.where(gone), "no value", tuple(failures.values())))
+            # another expression of the step may fail for others: ask until none does
+            rows = rows.where(~gone)
+
     def _write_down(self, given_up: GivenUp) -> None:
+        if given_up.error is not None and self.on_invalid is RAISE:
+            raise given_up.error
         for element, detail in zip(given_up.rows, given_up.details, strict=True):
             place = f"{self.node.name} {self.node.describe()}".rstrip()
             self.ledger.write(element, reason=given_up.reason, place=place, detail=detail)
@@ -120,6 +153,7 @@ class Dataflow:
         root: Node,
         *,
         schedule: Scheduler = bottom_up,
+        on_invalid: OnInvalid = RAISE,
         now: Now = wall_clock,
     ) -> None:
         self._schedule = schedule
@@ -148,7 +182,7 @@ class Dataflow:
                 inbound = [Queue(port) for port in range(len(node.inputs))]
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
-                running = Running(node, step, step.open(), inbound, self.ledger)
+                running = Running(node, step, step.open(), inbound, self.ledger, on_invalid)
                 outbound[node] = running.outbound
                 self.operators.append(running)
         outbound[root].append(self._sink)

@@ -5,6 +5,9 @@ rule either stops the query with an error that names it, or is set aside in the 
 not lost. The edge also brings each batch into the form that operators expect: data rows first, then the
 strongest of the promises (a promise may be delayed, it only gets weaker); a control element that marks
 an exact place ends its batch there.
+
+Of a disordered source only the promises are judged: which adjust continues which is for the Finalize
+behind it to find out. Only such a source may send external ctis.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control, Element, Stream
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
+from slackwater.punctuations import ExternalCti
 from slackwater.validity import Validator
 
 __all__ = ["LEDGER", "RAISE", "Edge", "OnInvalid"]
@@ -43,7 +47,8 @@ class Edge:
         self._schema = source.schema
         self._on_invalid = on_invalid
         self._ledger = ledger
-        self._validator = Validator(declared=source.properties)
+        self._disordered = source.disordered
+        self._validator = Validator(declared=source.properties, chains=not source.disordered)
 
     def read(self, stream: Stream) -> Batch:
         """Elements, or a batch of them, with exactly the columns of the source."""
@@ -93,13 +98,31 @@ class Edge:
                     place=self._name,
                     detail=violation.detail,
                 )
-        start, movable = 0, list[Control]()
+        start, movable, external = 0, list[Control](), list[Control]()
         for position, control in valid.controls:
+            if isinstance(control, ExternalCti):
+                if self._may_count(control):
+                    external.append(control)
+                continue
             if control.movable:
                 movable.append(control)
                 continue
             before, told = before.strengthened_by(movable)
-            yield valid.slice(start, position).followed_by([*told, control])
-            start, movable = position, []
+            yield valid.slice(start, position).followed_by([*external, *told, control])
+            start, movable, external = position, [], []
         _, told = before.strengthened_by(movable)
-        yield valid.slice(start, valid.rows).followed_by(told)
+        yield valid.slice(start, valid.rows).followed_by([*external, *told])
+
+    def _may_count(self, control: ExternalCti) -> bool:
+        if self._disordered:
+            return True
+        problem = InvalidElement(
+            f"{self._name}: {control!r} came in a stream that is not declared disordered",
+            hint="declare it with sw.stream(..., disordered=True), or send sw.cti",
+        )
+        if self._on_invalid is RAISE:
+            raise problem
+        self._ledger.write(
+            control, reason="external cti in an ordered stream", place=self._name, detail=problem.hint
+        )
+        return False

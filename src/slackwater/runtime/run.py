@@ -20,7 +20,7 @@ from slackwater.history import History
 from slackwater.ledger import Ledger
 from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Node, Source
-from slackwater.plan.properties import infer
+from slackwater.plan.properties import infer, is_disordered
 from slackwater.punctuations import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
@@ -40,12 +40,18 @@ class Output:
     """
 
     def __init__(
-        self, schema: pl.Schema, ledger: Ledger, properties: StreamProperties | None = None
+        self,
+        schema: pl.Schema,
+        ledger: Ledger,
+        properties: StreamProperties | None = None,
+        *,
+        disordered: bool = False,
     ) -> None:
         self.batches: list[Batch] = []
         self.ledger = ledger
         self._schema = schema
         self._properties = properties or StreamProperties()
+        self._disordered = disordered
         self._promised = Promises()
 
     def append(self, batch: Batch) -> None:
@@ -69,7 +75,7 @@ class Output:
 
     def as_history(self) -> History:
         """The history that the elements reconstitute to."""
-        return History.of(self.as_batch())
+        return History.of(self.as_batch(), disordered=self._disordered)
 
     def history(self, *, datetimes: bool = False) -> pl.DataFrame:
         """The answer: payload columns plus vs and ve, sorted by them."""
@@ -101,9 +107,11 @@ class Execution:
     """A plan at work in this process: push elements in, and read what it says so far."""
 
     def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE, now: Now = wall_clock) -> None:
-        self._dataflow = Dataflow(root, now=now)
+        self._dataflow = Dataflow(root, on_invalid=on_invalid, now=now)
         self._failure: SlackwaterError | None = None
-        self.output = Output(root.schema, self._dataflow.ledger, infer(root)[root])
+        self.output = Output(
+            root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
+        )
         self.edges = {
             source: Edge(source, on_invalid, self.output.ledger) for source in self._dataflow.sources
         }

@@ -1,0 +1,169 @@
+"""Records: who comes and who goes at each endpoint, for results that are not sums.
+
+A minimum, a median, a user's own function need the events themselves. For every key the records say,
+sorted by time, how many events with which labels begin (count > 0) or end (count < 0) there. A *cursor*
+stands somewhere on this timeline, and whoever holds the group as it is at the cursor can follow it: each
+record that the cursor passes is a move, adding or removing so many copies; backwards it is undone.
+
+A batch touches a stretch of the timeline. The cursor goes there from where it is, and on through the
+stretch with a read at every entry: the cost is that of the stretch and of the way to it, in moves, and
+not of the group. In-order input never goes far, since the cursor waits where the last stretch ended.
+
+    script   key, count (0: read the result of an entry), labels; for a read the first label is the entry
+
+Columns of a record: time, count, labels. Slabs and changes are those of endpoints.py.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0917
+
+from __future__ import annotations
+
+from numba import njit
+
+from slackwater.kernels.endpoints import (
+    LABELS,
+    ROOM,
+    SIZE,
+    START,
+    T_FIRST,
+    T_KEY,
+    T_NEW,
+    TIME,
+    _first_from,
+)
+
+__all__ = ["COUNT", "follow", "forget", "script_room"]
+
+COUNT = 1
+# in the script, too
+_S_KEY, _S_COUNT, _S_LABELS = 0, 1, 2
+
+
+@njit(cache=True)
+def script_room(slabs, records, cursors, keys, first, changes, touched):
+    """Moves and reads that `follow` makes at most, and the scratch it needs."""
+    moves, scratch = 0, 0
+    for i in range(len(keys)):
+        start, size, _ = slabs[keys[i]]
+        q = _first_from(records, start, size, changes[first[i], TIME])
+        tail = size - q
+        moves += abs(cursors[keys[i]] - q) + tail + first[i + 1] - first[i] + touched[i, T_NEW]
+        scratch = max(scratch, tail)
+    return moves, scratch
+
+
+@njit(cache=True)
+def _is_before(left, i, right, j, labels):
+    """Whether record i comes before change j: negative; zero if it is about the same."""
+    if left[i, TIME] != right[j, TIME]:
+        return -1 if left[i, TIME] < right[j, TIME] else 1
+    for a in range(labels):
+        if left[i, 2 + a] != right[j, LABELS + a]:
+            return -1 if left[i, 2 + a] < right[j, LABELS + a] else 1
+    return 0
+
+
+@njit(cache=True, inline="always")
+def _move(script, n, key, count, records, x, labels):
+    script[n, _S_KEY], script[n, _S_COUNT] = key, count
+    for a in range(labels):
+        script[n, _S_LABELS + a] = records[x, 2 + a]
+
+
+@njit(cache=True)
+def follow(
+    slabs, records, cursors,
+    first, changes, labels,  # of each touched key
+    touched, entries,
+    scratch, script,
+):  # fmt: skip
+    """Merge the changes into the records, and lead the cursor through what they touch.
+
+    How long the script is, and by how much the number of records has grown.
+    """
+    n = grown = 0
+    for c in range(len(touched)):
+        k = touched[c, T_KEY]
+        base, size = slabs[k, START], slabs[k, SIZE]
+        j, stop = first[c], first[c + 1]
+        q = _first_from(records, base, size, changes[j, TIME])
+        at = cursors[k]
+        while at > q:
+            at -= 1
+            _move(script, n, k, -records[base + at, COUNT], records, base + at, labels)
+            n += 1
+        while at < q:
+            _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
+            n += 1
+            at += 1
+
+        tail = size - q
+        for x in range(tail):
+            for a in range(2 + labels):
+                scratch[x, a] = records[base + q + x, a]
+        i, w = 0, base + q
+        while j < stop or i < tail:
+            which = 0
+            if i == tail:
+                which = 1
+            elif j == stop:
+                which = -1
+            else:
+                which = _is_before(scratch, i, changes, j, labels)
+            count = 0
+            if which <= 0:
+                for a in range(2 + labels):
+                    records[w, a] = scratch[i, a]
+                count = scratch[i, COUNT]
+                i += 1
+            else:
+                records[w, TIME] = changes[j, TIME]
+                for a in range(labels):
+                    records[w, 2 + a] = changes[j, LABELS + a]
+            if which >= 0:
+                count += changes[j, LABELS + labels]
+                j += 1
+            if count != 0:
+                records[w, COUNT] = count
+                w += 1
+        new_size = w - base
+        slabs[k, SIZE] = new_size
+        grown += new_size - size
+
+        for x in range(touched[c, T_FIRST], touched[c, T_FIRST] + touched[c, T_NEW]):
+            while at < new_size and records[base + at, TIME] <= entries[x, TIME]:
+                _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
+                n += 1
+                at += 1
+            script[n, _S_KEY], script[n, _S_COUNT], script[n, _S_LABELS] = k, 0, x
+            n += 1
+        cursors[k] = at
+    return n, grown
+
+
+@njit(cache=True)
+def forget(slabs, records, cursors, labels, cti, script):
+    """Forget the records before the cti; the cursor goes past them.
+
+    How long the script is, and how many records are left. A script without room is only measured.
+    """
+    n = left = 0
+    only_count = len(script) == 0
+    for k in range(len(slabs)):
+        base, size, _ = slabs[k]
+        gone = _first_from(records, base, size, cti)
+        at = cursors[k]
+        if only_count:
+            n += max(0, gone - at)
+            continue
+        while at < gone:
+            _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
+            n += 1
+            at += 1
+        slabs[k, START] += gone
+        slabs[k, SIZE] -= gone
+        slabs[k, ROOM] -= gone
+        cursors[k] = at - gone
+        left += size - gone
+    return n, left

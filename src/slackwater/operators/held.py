@@ -1,0 +1,760 @@
+"""Held: aggregations that need the events of a group, not only their sums.
+
+Every event carries labels: numbers that stand for the values which these aggregations read. Records lead
+through a group's timeline as moves (copies that come and go) and reads, see kernels/records.py:
+
+- min, max, top_k, percentile, count_distinct, first and last keep the group at the cursor as a sorted
+  list (kernels/sorted_lists.py), one for each order that is asked for, and read its ends or its middle;
+- product, fold and group_function keep a Python value that is changed with every move.
+
+So a change costs what lies between the cursor and the end of the stretch that it touches, and never a
+look at all of the group; a group_function, which asks for all of it, is the exception.
+
+First and last are in order of start, and of value among those that start together (null before all
+values). So they do not depend on where an event ends, which may still move when its start is frozen.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slackwater.errors import OperatorError
+from slackwater.identity import place
+from slackwater.kernels import precise
+from slackwater.kernels.grouping import Keys
+from slackwater.kernels.labels import Labels
+from slackwater.kernels.sorted_lists import (
+    Between,
+    Distinct,
+    Highest,
+    Lowest,
+    Read,
+    Script,
+    SortedLists,
+)
+from slackwater.plan import aggregations as agg
+from slackwater.plan.evaluation import Formula
+from slackwater.plan.expressions import type_of
+from slackwater.records import Moves, Records, rows_of
+from slackwater.timelines import Timelines, Touched
+
+__all__ = ["Held", "State"]
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_NO_ORDER = np.empty(0, dtype=np.int64)
+_RESULT = "result"
+# the first label of every event: a bit for each order and fold that it belongs to
+_MASK = 0
+_LARGE = 1e280
+"""beyond it, products of floats may overflow on the way"""
+
+
+class _Cache:
+    """What can be computed again: it is not written down with the state."""
+
+    def __init__(self) -> None:
+        self.groups: dict[int, Any] | None = None
+
+    def __reduce__(self) -> tuple[type[_Cache], tuple[()]]:
+        return _Cache, ()
+
+
+@dataclass(slots=True)
+class State:
+    """Records, and the groups at their cursors; what labels and results stand for."""
+
+    records: Records
+    labels: list[Labels | Keys | None]
+    """of each label: what it stands for; None: itself"""
+    lists: list[SortedLists]
+    """of each order, then of each fold"""
+    results: list[Keys]
+    caches: list[_Cache]
+    """of each fold"""
+
+
+@dataclass
+class _Label:
+    """One label of an event."""
+
+    formulas: list[Formula]
+    make: Callable[[], Labels | Keys | None]
+
+
+@dataclass
+class _Order:
+    """One sorted list per group: who belongs to it, by which labels it is sorted, what is read of it."""
+
+    a: int
+    b: int | None
+    reads: list[Read] = field(default_factory=list)
+
+    def read(self, read: Read) -> int:
+        """Ask for something; at which of the order's own result columns it will be."""
+        at = self.width
+        self.reads.append(read)
+        return at
+
+    @property
+    def width(self) -> int:
+        """How many result columns there are."""
+        return sum(read.width for read in self.reads)
+
+
+@dataclass
+class _Member:
+    """Which events belong to an order or a fold: those that pass, with or without nulls."""
+
+    passes: Formula | None
+    formulas: list[Formula]
+    nulls: bool | None
+    """True: only nulls; False: no nulls; None: all"""
+
+
+class Held:
+    """Several such aggregations over one input."""
+
+    def __init__(
+        self, aggregations: Mapping[str, agg.Aggregation], schema: pl.Schema, result: pl.Schema
+    ) -> None:
+        self._schema = schema
+        self._labels: list[_Label] = [_Label([], lambda: None)]
+        self._orders: list[_Order] = []
+        self._folds: list[_Fold] = []
+        self._members: list[_Member] = []
+        self._columns: dict[str, Callable[[State, Ints], pl.Series]] = {}
+        order_members: list[_Member] = []
+        fold_members: list[_Member] = []
+        for name, aggregation in aggregations.items():
+            who = f"aggregate {name}"
+            formulas = [Formula(value, schema, who) for value in aggregation.values]
+            passes = None if aggregation.where is None else Formula(aggregation.where, schema, who)
+            if isinstance(aggregation, agg.Product | agg.Fold | agg.GroupFunction):
+                only_values = not isinstance(aggregation, agg.GroupFunction)
+                fold_members.append(_Member(passes, formulas, False if only_values else None))
+                self._columns[name] = self._fold(name, aggregation, formulas, result[name])
+            else:
+                self._columns[name] = self._read(
+                    aggregation, _Member(passes, formulas, nulls=False), result[name], order_members
+                )
+        self._members = order_members + fold_members
+        assert len(self._members) < 63, "one bit each"
+        offset = 0
+        self._offsets = []
+        for order in self._orders:
+            self._offsets.append(offset)
+            offset += order.width
+        self._fold_offset = offset
+        self.width = offset + len(self._folds)
+        self.labels = len(self._labels) if aggregations else 0
+
+    # what each aggregation asks for
+
+    def _label(self, formulas: list[Formula], make: Callable[[], Labels | Keys | None]) -> int:
+        for i, label in enumerate(self._labels):
+            if i > 0 and _same_all(label.formulas, formulas):
+                return i
+        self._labels.append(_Label(formulas, make))
+        return len(self._labels) - 1
+
+    def _order(self, member: _Member, a: int, b: int | None, members: list[_Member]) -> int:
+        for i, (order, other) in enumerate(zip(self._orders, members, strict=True)):
+            same = _same_all(other.formulas, member.formulas) and other.nulls == member.nulls
+            if (order.a, order.b) == (a, b) and same and _same(other.passes, member.passes):
+                return i
+        self._orders.append(_Order(a, b))
+        members.append(member)
+        return len(self._orders) - 1
+
+    def _read(
+        self,
+        aggregation: agg.Aggregation,
+        member: _Member,
+        result: pl.DataType,
+        members: list[_Member],
+    ) -> Callable[[State, Ints], pl.Series]:
+        """Register the reads of an aggregation; how its result follows from them."""
+        [formula] = member.formulas
+        dtype = _type(formula)
+        own = self._label(member.formulas, lambda: Labels(dtype))
+        if isinstance(aggregation, agg.First | agg.Last):
+            return self._first_or_last(aggregation, member, own, members)
+        which = self._order(member, own, None, members)
+        order = self._orders[which]
+        if isinstance(aggregation, agg.CountDistinct):
+            at = order.read(Distinct())
+            return lambda _, results: pl.Series(results[:, self._offsets[which] + at])
+        if isinstance(aggregation, agg.Percentile):
+            part = Fraction(str(aggregation.fraction))
+            at = order.read(Between(part.numerator, part.denominator))
+            return lambda state, results: _percentile(
+                _labels_of(state, own), part, results[:, self._offsets[which] + at :][:, :3]
+            )
+        k = aggregation.k if isinstance(aggregation, agg.TopK) else 1
+        at = order.read(Lowest(k) if isinstance(aggregation, agg.Min) else Highest(k))
+
+        def decoded(state: State, results: Ints) -> pl.Series:
+            columns = results[:, self._offsets[which] + at :][:, : 1 + k]
+            if isinstance(aggregation, agg.TopK):
+                return _lists(_labels_of(state, own), columns, result)
+            return _values(_labels_of(state, own), columns[:, 0] > 0, columns[:, 1])
+
+        return decoded
+
+    def _first_or_last(
+        self, aggregation: agg.Aggregation, member: _Member, own: int, members: list[_Member]
+    ) -> Callable[[State, Ints], pl.Series]:
+        start = self._label([], lambda: None)
+        only_nulls = _Member(member.passes, member.formulas, nulls=True)
+        values = self._order(member, start, own, members)
+        nulls = self._order(only_nulls, start, None, members)
+        is_first = isinstance(aggregation, agg.First)
+        end = Lowest if is_first else Highest
+        at = self._orders[values].read(end(1, "a"))
+        self._orders[values].read(end(1, "b"))
+        at_null = self._orders[nulls].read(end(1, "a"))
+
+        def decoded(state: State, results: Ints) -> pl.Series:
+            found, when, _, label = results[:, self._offsets[values] + at :][:, :4].T
+            null_found, null_when = results[:, self._offsets[nulls] + at_null :][:, :2].T
+            earlier = (null_when <= when) if is_first else (null_when > when)
+            is_null = (found == 0) | ((null_found > 0) & earlier)
+            return _values(_labels_of(state, own), ~is_null, label)
+
+        return decoded
+
+    def _fold(
+        self, name: str, aggregation: agg.Aggregation, formulas: list[Formula], dtype: pl.DataType
+    ) -> Callable[[State, Ints], pl.Series]:
+        columns = {str(i): _type(formula) for i, formula in enumerate(formulas)}
+        # labels of the same values, but of another kind than those of orders
+        own = len(self._labels)
+        self._labels.append(_Label(formulas, lambda: Keys(pl.Schema(columns))))
+        start = None
+        if isinstance(aggregation, agg.GroupFunction):
+            start = self._label([], lambda: None)
+        i = len(self._folds)
+        self._folds.append(_fold_of(name, aggregation, dtype, own, start))
+        return lambda state, results: state.results[i].take(
+            np.ascontiguousarray(results[:, self._fold_offset + i])
+        )[_RESULT]
+
+    # at work
+
+    def open(self) -> State:
+        """No events."""
+        return State(
+            Records(self.labels),
+            [label.make() for label in self._labels],
+            [SortedLists() for _ in range(len(self._orders) + len(self._folds))],
+            [Keys(pl.Schema({_RESULT: fold.dtype})) for fold in self._folds],
+            [_Cache() for _ in self._folds],
+        )
+
+    def evaluated(self, payload: pl.DataFrame) -> Evaluated:
+        """What is read of each row."""
+        found: list[tuple[Formula, pl.Series]] = []
+
+        def values(formula: Formula) -> pl.Series:
+            for other, series in found:
+                if _same(other, formula):
+                    return series
+            series = formula.values(payload)
+            found.append((formula, series))
+            return series
+
+        return Evaluated(
+            [[values(formula) for formula in label.formulas] for label in self._labels],
+            [_belongs(member, values, payload.height) for member in self._members],
+        )
+
+    def labels_of(self, state: State, rows: Evaluated, vs: Ints) -> Ints:
+        """The labels of each row."""
+        labels = np.zeros((len(vs), self.labels), dtype=np.int64)
+        for i, member in enumerate(rows.members):
+            labels[:, _MASK] |= member.astype(np.int64) << i
+        for i, (series, known) in enumerate(zip(rows.values, state.labels, strict=True)):
+            if i == _MASK:
+                continue
+            if known is None:
+                labels[:, i] = vs
+            elif isinstance(known, Keys):
+                columns = [column.alias(str(c)) for c, column in enumerate(series)]
+                labels[:, i] = known.number(pl.DataFrame(columns))
+            else:
+                [column] = series
+                if column.null_count():
+                    present = column.is_not_null()
+                    labels[present.to_numpy(), i] = known.encode(column.filter(present))
+                else:
+                    labels[:, i] = known.encode(column)
+        return labels
+
+    def fill(self, state: State, timelines: Timelines, what: Touched, keys: int) -> None:
+        """Compute the results of the entries that were touched."""
+        moves = state.records.follow(timelines, what)
+        read = moves.entries_read
+        results = np.empty((len(read), self.width), dtype=np.int64)
+        self._run(state, moves, keys, results)
+        timelines.entries[read, timelines.entries.shape[1] - self.width :] = results
+
+    def _run(self, state: State, moves: Moves, keys: int, results: Ints) -> None:
+        for i, order in enumerate(self._orders):
+            at = self._offsets[i]
+            order_a, order_b = _ranks(state, order.a), _ranks(state, order.b)
+            script = self._script(moves, i, order.a, order.b)
+            state.lists[i].admit(keys)
+            read = state.lists[i].run(script, tuple(order.reads), order_a, order_b)
+            results[:, at : at + order.width] = read
+        for j, fold in enumerate(self._folds):
+            i = len(self._orders) + j
+            script = self._script(moves, i, fold.own, fold.start)
+            read = self._run_fold(state, j, script, keys)
+            if len(results):
+                results[:, self._fold_offset + j] = read
+
+    def _script(self, moves: Moves, member: int, a: int, b: int | None) -> Script:
+        """The moves of those that belong to an order, and the reads."""
+        count, mask = moves.count, moves.label(_MASK)
+        mine = (count == 0) | ((mask >> member) & 1 == 1)
+        columns = (moves.key, count, moves.label(a), moves.label(a if b is None else b))
+        if not mine.all():
+            columns = tuple(column[mine] for column in columns)  # type: ignore[assignment]
+        key, count, own, second = columns
+        return Script(key, count, own, np.zeros_like(own) if b is None else second)
+
+    def _run_fold(self, state: State, j: int, script: Script, keys: int) -> Ints:
+        fold, lists = self._folds[j], state.lists[len(self._orders) + j]
+        known, cache = state.labels[fold.own], state.caches[j]
+        assert isinstance(known, Keys)
+        if cache.groups is None:
+            cache.groups = {}
+            key, row, start, count = lists.items()
+            fold.run(cache.groups, Script(key, count, row, start), known)
+        lists.admit(keys)
+        lists.run(script, (), _NO_ORDER, _NO_ORDER)
+        results = fold.run(cache.groups, script, known)
+        try:
+            series = pl.Series(_RESULT, results, dtype=fold.dtype, strict=True)
+        except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
+            raise OperatorError(
+                f"{fold.who}: a result is not of type {fold.dtype}",
+                detail=str(problem).splitlines()[0],
+                hint="declare another dtype, or convert the result",
+            ) from problem
+        return state.results[j].number(series.to_frame())
+
+    def results(self, state: State, results: Ints) -> dict[str, pl.Series]:
+        """The value of each aggregation, for each row of results."""
+        return {name: column(state, results).alias(name) for name, column in self._columns.items()}
+
+    # forgetting
+
+    def rows(self, state: State) -> int:
+        """How many records, and how many live events, are remembered."""
+        return state.records.size + sum(lists.rows() for lists in state.lists)
+
+    def forget(self, state: State, timelines: Timelines, cti: int, alive: Mask, keys: int) -> None:
+        """Drop the records that the cti has frozen, and keys that are not alive.
+
+        To be called when the timelines have forgotten and are not yet renumbered.
+        """
+        moves = state.records.forget(cti)
+        self._run(state, moves, keys, np.empty((0, self.width), dtype=np.int64))
+        every = np.zeros(len(state.records.slabs), dtype=np.bool_)
+        every[: len(alive)] = alive
+        state.records.renumber(every)
+
+    def renumber(self, state: State, timelines: Timelines, alive: Mask) -> None:
+        """Keys have new numbers, in the timelines already; labels that nobody uses are forgotten."""
+        used = _Used(self, state, timelines)
+        numbers = [used.renumbered(i) for i in range(len(self._labels))]
+        for i, lists in enumerate(state.lists):
+            spec: _Order | _Fold
+            if i < len(self._orders):
+                spec = self._orders[i]
+                a, b = spec.a, spec.b
+            else:
+                spec = self._folds[i - len(self._orders)]
+                a, b = spec.own, spec.start
+            every = np.zeros(len(lists.roots), dtype=np.bool_)
+            every[: len(alive)] = alive[: len(every)]
+            lists.renumber(every, numbers[a], None if b is None else numbers[b])
+        old_keys = np.flatnonzero(alive)
+        for j, (known, cache) in enumerate(zip(state.results, state.caches, strict=True)):
+            used.forget_results(known, self._fold_offset + j)
+            if cache.groups is not None:
+                groups = cache.groups
+                cache.groups = {
+                    new: groups[old] for new, old in enumerate(old_keys.tolist()) if old in groups
+                }
+
+    def label_columns(self, label: int) -> list[int]:
+        """The result columns that hold such labels."""
+        columns = []
+        for order, at in zip(self._orders, self._offsets, strict=True):
+            column = at
+            for read in order.reads:
+                if isinstance(read, Lowest):
+                    of = order.a if read.of == "a" else order.b
+                    columns += range(column + 1, column + read.width) if of == label else ()
+                elif isinstance(read, Between) and order.a == label:
+                    columns += [column + 1, column + 2]
+                column += read.width
+        return columns
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The values that labels are made of, and which rows belong to which order or fold."""
+
+    values: list[list[pl.Series]]
+    members: list[Mask]
+
+
+class _Used:
+    """Where labels are in use, so that the others can be forgotten."""
+
+    def __init__(self, held: Held, state: State, timelines: Timelines) -> None:
+        self._held, self._state, self._timelines = held, state, timelines
+        self._records = state.records.in_use()
+        self._entries = rows_of(timelines.slabs)
+        self._first = timelines.entries.shape[1] - held.width
+
+    def renumbered(self, label: int) -> Ints | None:
+        """Forget the values of a label that nobody uses; the new numbers, if they changed."""
+        known = self._state.labels[label]
+        if known is None or (isinstance(known, Labels) and not known.is_numbered):
+            return None
+        alive = np.zeros(len(known), dtype=np.bool_)
+        if not len(alive):
+            return None
+        columns = [self._first + c for c in self._held.label_columns(label)]
+        pool, entries = self._state.records.pool, self._timelines.entries
+        alive[pool[self._records, 2 + label]] = True
+        for run in self._timelines.pending:
+            alive[run.rows[:, 3 + label]] = True
+        for column in columns:
+            alive[entries[self._entries, column]] = True
+        for items in self._items(label):
+            alive[items] = True
+        numbers = known.keep(alive)
+        pool[self._records, 2 + label] = numbers[pool[self._records, 2 + label]]
+        for run in self._timelines.pending:
+            run.rows[:, 3 + label] = numbers[run.rows[:, 3 + label]]
+        for column in columns:
+            entries[self._entries, column] = numbers[entries[self._entries, column]]
+        return numbers
+
+    def _items(self, label: int) -> list[Ints]:
+        items = []
+        held, state = self._held, self._state
+        specs = [(o.a, o.b) for o in held._orders] + [(f.own, f.start) for f in held._folds]
+        for (a, b), lists in zip(specs, state.lists, strict=True):
+            if label in (a, b):
+                _, of_a, of_b, _ = lists.items()
+                items.append(of_a if label == a else of_b)
+        return items
+
+    def forget_results(self, known: Keys, column: int) -> None:
+        """Forget the results of a fold that no entry has."""
+        if not len(known):
+            return
+        entries, at = self._timelines.entries, self._first + column
+        alive = np.zeros(len(known), dtype=np.bool_)
+        alive[entries[self._entries, at]] = True
+        entries[self._entries, at] = known.keep(alive)[entries[self._entries, at]]
+
+
+def _type(formula: Formula) -> pl.DataType:
+    return type_of(formula.expression, formula.schema, formula.who)
+
+
+def _same(one: Formula | None, other: Formula | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.expression.meta.eq(other.expression)
+
+
+def _same_all(some: Sequence[Formula], others: Sequence[Formula]) -> bool:
+    return len(some) == len(others) and all(map(_same, some, others))
+
+
+def _belongs(member: _Member, values: Callable[[Formula], pl.Series], rows: int) -> Mask:
+    belongs = np.ones(rows, dtype=np.bool_)
+    if member.passes is not None:
+        belongs &= values(member.passes).fill_null(value=False).to_numpy()
+    if member.nulls is not None:
+        [formula] = member.formulas
+        is_null = values(formula).is_null().to_numpy()
+        belongs &= is_null if member.nulls else ~is_null
+    return belongs
+
+
+def _labels_of(state: State, label: int) -> Labels:
+    known = state.labels[label]
+    assert isinstance(known, Labels)
+    return known
+
+
+def _ranks(state: State, label: int | None) -> Ints:
+    known = None if label is None else state.labels[label]
+    return known.order if isinstance(known, Labels) else _NO_ORDER
+
+
+# results of reads
+
+
+def _values(labels: Labels, present: Mask, label: Ints) -> pl.Series:
+    """The values of the labels that are there, null for the others."""
+    if present.all():
+        return labels.decode(np.ascontiguousarray(label))
+    nothing = pl.Series([None], dtype=labels.dtype)
+    decoded = labels.decode(label[present]) if present.any() else nothing.head(0)
+    at = np.where(present, np.cumsum(present) - 1, len(decoded))
+    return pl.concat([decoded.alias(""), nothing]).gather(at)
+
+
+def _lists(labels: Labels, columns: Ints, dtype: pl.DataType) -> pl.Series:
+    """A list per row: its length, then labels."""
+    length = columns[:, 0]
+    row, column = np.nonzero(np.arange(columns.shape[1] - 1) < length[:, None])
+    if not len(row):
+        return pl.Series([None] * len(columns), dtype=dtype)
+    values = labels.decode(columns[row, column + 1])
+    gathered = (
+        pl.DataFrame({"row": row, "value": values}).group_by("row", maintain_order=True).agg("value")
+    )
+    if len(gathered) == len(columns):
+        return gathered["value"]
+    nothing = pl.Series([None], dtype=dtype)
+    at = np.where(length > 0, np.cumsum(length > 0) - 1, len(gathered))
+    return pl.concat([gathered["value"].alias(""), nothing]).gather(at)
+
+
+def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
+    """Between the two nearest values, linear; computed in twice the precision and rounded once."""
+    total, low, high = columns.T
+    some = total > 0
+    if not some.any():
+        return pl.Series([None] * len(total), dtype=pl.Float64)
+    below, above = (_pair(labels.decode(np.ascontiguousarray(side[some]))) for side in (low, high))
+    # how far it is from one to the other, in parts of the denominator
+    over = _steps_over(part, total[some])
+    size = np.maximum(np.abs(below[0]), np.abs(above[0]))
+    is_safe = (size < _LARGE) & ((size > 1 / _LARGE) | (size == 0)) & (part.denominator < 2**53)
+    is_exact = over == 0
+    value = np.where(is_exact, below[0], 0.0)
+    some_way = is_safe & ~is_exact
+    if some_way.any():
+        low_end, high_end = ((end[0][some_way], end[1][some_way]) for end in (below, above))
+        whole = np.full(int(np.count_nonzero(some_way)), float(part.denominator))
+        share = precise.divide(precise.from_ints(over[some_way]), whole)
+        between = precise.multiply(precise.subtract(high_end, low_end), share)
+        value[some_way] = precise.rounded(precise.add(low_end, between))
+    for i in np.flatnonzero(~is_safe & ~is_exact):
+        value[i] = _between(below, above, Fraction(int(over[i]), part.denominator), i)
+    at = np.where(some, np.cumsum(some) - 1, len(value))
+    return pl.concat([pl.Series(value), pl.Series([None], dtype=pl.Float64)]).gather(at)
+
+
+def _steps_over(part: Fraction, total: Ints) -> Ints:
+    """What is left of (total - 1) * part after whole steps, times its denominator."""
+    numerator, denominator = part.numerator, part.denominator
+    if numerator * int(total.max()) < 2**63:
+        over: Ints = numerator * (total - 1) % denominator
+        return over
+    return np.array([numerator * (n - 1) % denominator for n in total.tolist()], dtype=np.int64)
+
+
+def _between(below: precise.Pair, above: precise.Pair, share: Fraction, i: int) -> float:
+    """The same for one row, where floats are too short or not finite."""
+    low, high = float(below[0][i]), float(above[0][i])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return low * float(1 - share) + high * float(share)
+    exact_low, exact_high = (Fraction(float(p[0][i])) + Fraction(float(p[1][i])) for p in (below, above))
+    return float(exact_low * (1 - share) + exact_high * share)
+
+
+def _pair(values: pl.Series) -> precise.Pair:
+    """Numbers without rounding, as far as twice a float's precision goes."""
+    if values.dtype.is_integer() and values.dtype != pl.UInt64:
+        return precise.from_ints(values.cast(pl.Int64).to_numpy())
+    if values.dtype.is_float():
+        floats = values.cast(pl.Float64).to_numpy()
+        return floats, np.zeros_like(floats)
+    exact = [Fraction(value) for value in values.to_list()]
+    high = [float(value) for value in exact]
+    low = [float(value - Fraction(h)) for value, h in zip(exact, high, strict=True)]
+    return np.array(high), np.array(low)
+
+
+# folds
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """An aggregation that is a Python value per group, changed by every copy that comes or goes."""
+
+    who: str
+    dtype: pl.DataType
+    own: int
+    start: int | None
+    new: Callable[[], Any]
+    add: Callable[[Any, Any], Any]
+    remove: Callable[[Any, Any], Any]
+    result: Callable[[Any], Any]
+
+    def run(self, groups: dict[int, Any], script: Script, known: Keys) -> list[Any]:
+        """Follow the moves; the results that are asked for. A group is (how many copies, its value)."""
+        is_read = script.count == 0
+        rows = known.take(np.ascontiguousarray(script.a[~is_read])).rows()
+        values = iter(rows if self.start is not None else [value for (value,) in rows])
+        starts = iter(script.b[~is_read].tolist())
+        results = []
+        for key, count in zip(script.list.tolist(), script.count.tolist(), strict=True):
+            size, group = groups.get(key) or (0, None)
+            if count == 0:
+                results.append(self._asked(self.result, group) if size else None)
+                continue
+            value, start = next(values), next(starts)
+            if not size:
+                group = self._asked(self.new)
+            item = value if self.start is None else (start, value)
+            change = self.add if count > 0 else self.remove
+            for _ in range(abs(count)):
+                group = self._asked(change, group, item)
+            size += count
+            if size:
+                groups[key] = size, group
+            else:
+                del groups[key]
+        return results
+
+    def _asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except OperatorError:
+            raise
+        except Exception as problem:
+            # a user's function may raise anything: all of it means that there is no result
+            raise OperatorError(
+                f"{self.who}: {getattr(function, '__name__', 'a function')} failed",
+                detail=f"{type(problem).__name__}: {problem}; it was given {arguments}",
+                hint="it is called with every value that comes and goes, in any order",
+            ) from problem
+
+
+def _fold_of(
+    name: str, aggregation: agg.Aggregation, dtype: pl.DataType, own: int, start: int | None
+) -> _Fold:
+    who = f"aggregate {name}"
+    if isinstance(aggregation, agg.GroupFunction):
+        function = aggregation.function
+        return _Fold(
+            who, dtype, own, start, list, _put, _taken, lambda group: function(*_columns(group))
+        )
+    if isinstance(aggregation, agg.Product):
+        return _Fold(
+            who,
+            dtype,
+            own,
+            start,
+            _Product,
+            _Product.times,
+            _Product.without,
+            lambda product: product.rounded(who, dtype),
+        )
+    assert isinstance(aggregation, agg.Fold), aggregation
+    own_functions = aggregation.init, aggregation.add, aggregation.remove, aggregation.result
+    return _Fold(who, dtype, own, start, *own_functions)
+
+
+def _put(group: list[Any], item: tuple[int, tuple[Any, ...]]) -> list[Any]:
+    start, values = item
+    insort(group, ((start, place(values)), values), key=_first_of)
+    return group
+
+
+def _taken(group: list[Any], item: tuple[int, tuple[Any, ...]]) -> list[Any]:
+    start, values = item
+    del group[bisect_left(group, (start, place(values)), key=_first_of)]
+    return group
+
+
+def _first_of(pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+def _columns(group: list[Any]) -> list[list[Any]]:
+    return [list(column) for column in zip(*(values for _, values in group), strict=True)]
+
+
+@dataclass
+class _Product:
+    """A product as an exact fraction of integers; what has no inverse is counted apart."""
+
+    zeros: int = 0
+    nans: int = 0
+    infinities: int = 0
+    negatives: int = 0
+    numerator: int = 1
+    denominator: int = 1
+
+    def times(self, value: Any) -> _Product:
+        """One factor more."""
+        return self._changed(value, 1)
+
+    def without(self, value: Any) -> _Product:
+        """One factor less."""
+        return self._changed(value, -1)
+
+    def _changed(self, value: Any, by: int) -> _Product:
+        if isinstance(value, float) and math.isnan(value):
+            self.nans += by
+            return self
+        self.negatives += by * (value < 0)
+        if isinstance(value, float) and math.isinf(value):
+            self.infinities += by
+        elif value == 0:
+            self.zeros += by
+        else:
+            numerator, denominator = value.as_integer_ratio()
+            if by > 0:
+                self.numerator *= numerator
+                self.denominator *= denominator
+            else:
+                self.numerator //= numerator
+                self.denominator //= denominator
+        return self
+
+    def rounded(self, who: str, dtype: pl.DataType) -> float | int:
+        """The product, rounded once."""
+        if self.nans or (self.infinities and self.zeros):
+            return math.nan
+        if self.infinities:
+            return -math.inf if self.negatives % 2 else math.inf
+        exact = Fraction(0) if self.zeros else Fraction(self.numerator, self.denominator)
+        if dtype.is_integer():
+            if not -(2**63) <= exact < 2**63:
+                raise OperatorError(
+                    f"{who}: the product does not fit 64 bits",
+                    detail=f"it has {int(exact).bit_length()} bits",
+                    hint="cast the column to a float",
+                )
+            return int(exact)
+        try:
+            return float(exact)
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf

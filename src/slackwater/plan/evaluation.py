@@ -1,0 +1,130 @@
+"""Evaluation: the values of an expression over rows, and who has none.
+
+The one place that evaluates expressions, for the oracle and for operators alike. A row for which an
+expression fails (a cast that cannot be, a user function that raises, an integer that does not fit) has
+no value: `NoValue` names the operator, the expression and the row. Which rows fail is found by
+bisection, so that one bad row of many costs a few evaluations more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from slackwater.errors import OperatorError
+from slackwater.plan.functions import Failed, Function, functions_in, shown
+from slackwater.plan.overflow import overflows
+
+__all__ = ["Formula", "NoValue", "evaluate"]
+
+_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, Failed)
+_VALUE, _OVERFLOW = "\0value", "\0overflow"
+
+
+class NoValue(OperatorError):
+    """An expression without a value for some of the rows that it was asked for; `row` is the first."""
+
+    def __init__(self, formula: Formula, payload: pl.DataFrame, row: int, reason: str) -> None:
+        super().__init__(
+            f"{formula.who}: {formula} has no value for {_named(payload, row)}",
+            detail=reason,
+            hint="guard it with a where, or with strict=False in a cast; sw.LEDGER sets such rows aside",
+        )
+        self.row = row
+        self._formula = formula
+        self._payload = payload
+
+    def of(self, element: object) -> OperatorError:
+        """The same, of the element that has the row for its payload."""
+        return OperatorError(
+            self.fact, detail=f"{self.detail}; it came with {element!r}", hint=self.hint
+        )
+
+    def failures(self) -> dict[int, str]:
+        """All rows that have no value, and why."""
+        return dict(self._formula.failures(self._payload))
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """An expression over rows of one schema, ready to be evaluated; `who` asks for its values."""
+
+    expression: pl.Expr
+    schema: pl.Schema
+    who: str
+    _functions: dict[str, tuple[Function, list[Formula]]] = field(init=False)
+    _overflows: list[tuple[pl.Expr, pl.Expr]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        functions = functions_in(self.expression)
+        arguments = {
+            name: (each, [Formula(a, self.schema, self.who) for a in each.arguments])
+            for name, each in functions.items()
+        }
+        object.__setattr__(self, "_functions", arguments)
+        columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
+        object.__setattr__(self, "_overflows", overflows(self.expression, columns))
+
+    def __str__(self) -> str:
+        return shown(self.expression)
+
+    def values(self, payload: pl.DataFrame) -> pl.Series:
+        """One value per row."""
+        try:
+            return self._values(payload)
+        except _FAILURES as problem:
+            for row, reason in self.failures(payload):
+                raise NoValue(self, payload, row, reason) from problem
+            raise
+
+    def _values(self, payload: pl.DataFrame) -> pl.Series:
+        frame = payload
+        for name, (each, arguments) in self._functions.items():
+            values = each.values([argument._values(payload) for argument in arguments])
+            frame = frame.with_columns(values.alias(name))
+        if not self._overflows:
+            return frame.with_columns(self.expression.alias(_VALUE))[_VALUE]
+        any_overflow = pl.any_horizontal([condition for _, condition in self._overflows]).any()
+        found = frame.with_columns(self.expression.alias(_VALUE), any_overflow.alias(_OVERFLOW))
+        if found.height and found[_OVERFLOW][0]:
+            for part, condition in self._overflows:
+                if frame.select(condition.any()).item():
+                    raise Failed(f"{shown(part)} does not fit {frame.select(part).dtypes[0]}")
+        return found[_VALUE]
+
+    def failures(self, payload: pl.DataFrame, start: int = 0) -> Iterator[tuple[int, str]]:
+        """The rows that have no value when looked at alone, in order, and why; rows count from start."""
+        try:
+            self._values(payload)
+        except _FAILURES as problem:
+            reason = str(problem).splitlines()[0]
+        else:
+            return
+        if payload.height == 1:
+            yield start, reason
+            return
+        half, found = payload.height // 2, False
+        for first, last in ((0, half), (half, payload.height)):
+            for failure in self.failures(payload.slice(first, last - first), start + first):
+                found = True
+                yield failure
+        if not found:
+            raise OperatorError(
+                f"{self.who}: {self} fails for {payload.height} rows together, and for none alone",
+                detail=f"{reason}; the first of them is {_named(payload, 0)}",
+                hint="an expression, or a function, looks at each row by itself",
+            )
+
+
+def evaluate(expression: pl.Expr, payload: pl.DataFrame, who: str) -> pl.Series:
+    """One value per row, once. Who asks for every batch keeps a `Formula`."""
+    return Formula(expression, payload.schema, who).values(payload)
+
+
+def _named(payload: pl.DataFrame, row: int) -> dict[str, Any]:
+    named = payload.row(row, named=True) if payload.width else {}
+    # the oracle's rows carry their lifetimes
+    return {name: value for name, value in named.items() if name not in ("vs", "ve")}

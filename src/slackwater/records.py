@@ -1,0 +1,141 @@
+"""Records: the events of all keys at their endpoints, for results that are not sums.
+
+kernels/records.py has the loops. Records follow the timelines: every entry that a batch touches is read
+once, after the moves that lead there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.kernels import endpoints
+from slackwater.kernels import records as kernels
+from slackwater.timelines import Timelines, Touched
+
+__all__ = ["Moves", "Records", "rows_of"]
+
+kernel: Any = kernels
+endpoint_kernel: Any = endpoints
+"""compiled functions, which mypy cannot follow"""
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """A script: copies that come and go, and reads, in order."""
+
+    script: Ints
+
+    @property
+    def key(self) -> Ints:
+        """Whose group it is."""
+        return self.script[:, 0]
+
+    @property
+    def count(self) -> Ints:
+        """How many copies come (> 0) or go (< 0); 0 is a read."""
+        return self.script[:, 1]
+
+    def label(self, which: int) -> Ints:
+        """What the copies carry."""
+        return self.script[:, 2 + which]
+
+    @property
+    def entries_read(self) -> Ints:
+        """The entry of each read."""
+        return self.script[self.count == 0, 2]
+
+
+@dataclass(slots=True)
+class Records:
+    """Who comes and goes at each endpoint up to the horizon, and where the cursor of each key stands."""
+
+    labels: int
+    slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    cursors: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    top: int = 0
+    size: int = 0
+    pool: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pool = np.zeros((0, 2 + self.labels), dtype=np.int64)
+
+    def follow(self, timelines: Timelines, what: Touched) -> Moves:
+        """Take in what has touched the timelines; the moves and reads through it."""
+        if len(timelines.slabs) > len(self.slabs):
+            more = len(timelines.slabs) - len(self.slabs)
+            self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
+            self.cursors = np.concatenate([self.cursors, np.zeros(more, dtype=np.int64)])
+        keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
+        changes = what.changes.rows
+        pool, _, _ = endpoint_kernel.room_needed(self.slabs, self.pool, keys, what.first, changes)
+        if pool:
+            self._grow(self.top + pool)
+            self.top = endpoint_kernel.make_room(
+                self.slabs, self.top, keys, what.first, self.pool, np.empty((len(self.pool), 0))
+            )
+        moves, old = kernel.script_room(
+            self.slabs, self.pool, self.cursors, keys, what.first, changes, what.touched
+        )
+        script = np.empty((moves, self.pool.shape[1]), dtype=np.int64)
+        scratch = np.empty((old, self.pool.shape[1]), dtype=np.int64)
+        length, grown = kernel.follow(
+            self.slabs,
+            self.pool,
+            self.cursors,
+            what.first,
+            changes,
+            self.labels,
+            what.touched,
+            timelines.entries,
+            scratch,
+            script,
+        )
+        self.size += grown
+        return Moves(script[:length])
+
+    def _grow(self, needed: int) -> None:
+        if needed > len(self.pool):
+            pool = np.empty((max(needed, 2 * len(self.pool)), self.pool.shape[1]), dtype=np.int64)
+            pool[: self.top] = self.pool[: self.top]
+            self.pool = pool
+
+    def forget(self, cti: int) -> Moves:
+        """Drop what is before the cti; the moves that lead past it."""
+        none = np.empty((0, self.pool.shape[1]), dtype=np.int64)
+        length, _ = kernel.forget(self.slabs, self.pool, self.cursors, self.labels, cti, none)
+        # one row more, for a script of no rows only counts
+        script = np.empty((length + 1, self.pool.shape[1]), dtype=np.int64)
+        length, self.size = kernel.forget(self.slabs, self.pool, self.cursors, self.labels, cti, script)
+        return Moves(script[:length])
+
+    def renumber(self, alive: Mask) -> None:
+        """Keys have new numbers: compact the slabs of those that are left."""
+        keep = np.flatnonzero(alive)
+        room = 2 * int(self.slabs[keep, endpoints.SIZE].sum())
+        slabs = np.zeros((len(keep), 3), dtype=np.int64)
+        pool = np.empty((room, self.pool.shape[1]), dtype=np.int64)
+        floats = np.empty((len(self.pool), 0))
+        self.top = endpoint_kernel.compact(
+            self.slabs, keep, self.pool, floats, slabs, pool, np.empty((room, 0))
+        )
+        self.slabs, self.pool, self.cursors = slabs, pool, self.cursors[keep]
+        self.size = int(slabs[:, endpoints.SIZE].sum())
+
+    def in_use(self) -> Ints:
+        """The rows of the pool that hold records."""
+        return rows_of(self.slabs)
+
+
+def rows_of(slabs: Ints) -> Ints:
+    """The rows of a pool that lie in slabs."""
+    size = slabs[:, endpoints.SIZE]
+    offset = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    rows: Ints = np.repeat(slabs[:, endpoints.START], size) + offset
+    return rows
