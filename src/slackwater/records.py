@@ -49,7 +49,8 @@ class Moves:
     @property
     def entries_read(self) -> Ints:
         """The entry of each read."""
-        return self.script[self.count == 0, 2]
+        read: Ints = self.script[self.count == 0, 2]
+        return read
 
 
 @dataclass(slots=True)

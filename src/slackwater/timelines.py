@@ -236,6 +236,7 @@ class Timelines:
         out = np.empty((what.room, 1 + self.entries.shape[1]), dtype=np.int64)
         out_floats = np.empty((what.room, self.fwidth), dtype=np.float64)
         is_cut = np.empty(len(what.touched), dtype=np.bool_)
+        since = np.empty(len(what.touched), dtype=np.int64)
         rows = kernel.emit(
             self.slabs,
             self.entries,
@@ -247,12 +248,13 @@ class Timelines:
             out,
             out_floats,
             is_cut,
+            since,
         )
         if not open_ended and self.horizon < INF:
-            keys = what.touched[:, endpoints.T_KEY]
+            keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
             if is_cut.any():
                 self.cut = np.union1d(self.cut, keys[is_cut])
-            self._remember_open(keys)
+            self._remember_open(keys, since)
         return self._said(out[:rows], out_floats[:rows])
 
     def _said(self, out: Ints, floats: Floats) -> Said:
@@ -260,16 +262,16 @@ class Timelines:
         sums, results = out[:, 4 : 4 + self.width], out[:, 4 + self.width :]
         return Said(key, vs, old_ve, new_ve, sums, results, floats)
 
-    def _remember_open(self, keys: Ints) -> None:
+    def _remember_open(self, keys: Ints, since: Ints) -> None:
         if self.waiting_size + len(keys) > len(self.waiting):
             # all keys once, without the notes that no longer hold
-            keys, self.waiting_size = np.arange(len(self.slabs)), 0
+            keys, since = np.arange(len(self.slabs)), np.empty(len(self.slabs), dtype=np.int64)
+            kernel.all_open(self.slabs, self.entries, since)
+            self.waiting_size = 0
             chunks = 2 * len(keys) // endpoints.CHUNK + 1
             self.waiting = np.empty((chunks * endpoints.CHUNK, 2), dtype=np.int64)
             self.bounds = np.empty(chunks, dtype=np.int64)
-        self.waiting_size = kernel.note_open(
-            self.waiting, self.waiting_size, self.bounds, keys, self.slabs, self.entries
-        )
+        self.waiting_size = kernel.note_open(self.waiting, self.waiting_size, self.bounds, keys, since)
 
     # promises
 
@@ -339,8 +341,8 @@ class Timelines:
             self.pending[i] = Run(rows, run.floats)
         self.cut = numbers[self.cut[alive[self.cut]]]
         self.waiting = self.waiting[:0]
-        self.waiting_size = 0
-        self._remember_open(np.arange(len(slabs)))
+        if self.horizon < INF:
+            self._remember_open(np.zeros(1, dtype=np.int64), np.full(1, INF))
 
 
 def _joined(runs: list[Run], none: Run) -> Run:

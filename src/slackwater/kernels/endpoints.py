@@ -42,7 +42,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from slackwater.kernels.prefetch import prefetch
+
 __all__ = [
+    "all_open",
     "by_key",
     "compact",
     "emit",
@@ -73,6 +76,8 @@ CHUNK = 1024
 """notes that are looked through together"""
 
 _FEW = 24
+_AHEAD = 8
+"""rounds between fetching a place and going there"""
 
 
 @njit(cache=True, inline="always")
@@ -344,6 +349,9 @@ def room_needed(slabs, entries, keys, first, changes):
     """For the changes by key: pool rows to allot, rows that can change, and scratch."""
     pool, scratch = 0, 0
     for i in range(len(keys)):
+        if i + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[i + 2 * _AHEAD])  # type: ignore[call-arg]
+            prefetch(entries, slabs[keys[i + _AHEAD], START])
         k = keys[i]
         start, size, room = slabs[k]
         new = first[i + 1] - first[i]
@@ -486,6 +494,7 @@ def emit(
     open_ended,  # show the last entry's row as [vs, INF)
     out, out_floats,  # key, start, old end, new end, then sums and results
     is_cut,  # for each touched key: its last row may have been cut where no endpoint remains
+    since,  # ... since when its last row is open, if nothing of it is shown; else INF
 ):  # fmt: skip
     """What the merge changes: the row before a key's first change, then old and new rows side by side.
 
@@ -549,8 +558,12 @@ def emit(
                     entries[x, SHOWN] = end
             i += old_here
             x += new_here
-        last = end_of_slab - 1
-        is_cut[c] = size > 0 and entries[last, SHOWN] > entries[last, TIME] and not open_ended
+        is_cut[c], since[c] = False, INF
+        if size > 0 and not open_ended:
+            last = end_of_slab - 1
+            is_cut[c] = entries[last, SHOWN] > entries[last, TIME]
+            if entries[last, SUMS] > 0 and not is_cut[c]:
+                since[c] = entries[last, TIME]
     return n
 
 
@@ -564,22 +577,31 @@ def _is_open_since(slabs, entries, key, time):
 
 
 @njit(cache=True)
-def note_open(waiting, filled, bounds, keys, slabs, entries):
-    """Note since when these keys' last rows are open, if nothing of them is shown.
+def note_open(waiting, filled, bounds, keys, since):
+    """Note since when these keys' last rows are open and nothing of them is shown; INF: it is not so.
 
     Notes lie in chunks; `bounds` are no later than the earliest note of each. How many there are now.
     """
-    for k in keys:
-        if slabs[k, SIZE] == 0:
-            continue
-        time = entries[slabs[k, START] + slabs[k, SIZE] - 1, TIME]
-        if _is_open_since(slabs, entries, k, time):
-            waiting[filled, 0], waiting[filled, 1] = time, k
+    for i in range(len(keys)):
+        time = since[i]
+        if time < INF:
+            waiting[filled, 0], waiting[filled, 1] = time, keys[i]
             chunk = filled // CHUNK
             if filled % CHUNK == 0 or time < bounds[chunk]:
                 bounds[chunk] = time
             filled += 1
     return filled
+
+
+@njit(cache=True)
+def all_open(slabs, entries, since):
+    """The same of all keys: since when each has such a row."""
+    for k in range(len(slabs)):
+        since[k] = INF
+        if slabs[k, SIZE] > 0:
+            time = entries[slabs[k, START] + slabs[k, SIZE] - 1, TIME]
+            if _is_open_since(slabs, entries, k, time):
+                since[k] = time
 
 
 @njit(cache=True)

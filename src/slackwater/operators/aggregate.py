@@ -136,12 +136,13 @@ class Aggregate:
         if self.latency is not OutputLatency.EAGER:
             before = timelines.horizon
             reached = timelines.last_pending(cti)
-            parts = [self._absorb(state, None, timelines.no_weights(), cti)]
+            rows = self._absorb(state, None, timelines.no_weights(), cti)
             timelines.horizon = max(before, reached)
             if not self._open_ended:
-                parts.append(self._rows(state, timelines.lengthen_cut(cti)))
+                lengthened = timelines.lengthen_cut(cti)
+                if len(lengthened.key):
+                    rows = Batch.concat([rows, self._rows(state, lengthened)])
                 promise = min(cti, timelines.open_since())
-            rows = Batch.concat(parts)
         alive = timelines.forget(cti)
         if alive is not None:
             alive = alive[: len(state.keys)]

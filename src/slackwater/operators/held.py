@@ -330,8 +330,9 @@ class Held:
         mine = (count == 0) | ((mask >> member) & 1 == 1)
         columns = (moves.key, count, moves.label(a), moves.label(a if b is None else b))
         if not mine.all():
-            columns = tuple(column[mine] for column in columns)  # type: ignore[assignment]
-        key, count, own, second = columns
+            key, count, own, second = (column[mine] for column in columns)
+        else:
+            key, count, own, second = columns
         return Script(key, count, own, np.zeros_like(own) if b is None else second)
 
     def _run_fold(self, state: State, j: int, script: Script, keys: int) -> Ints:
@@ -402,7 +403,7 @@ class Held:
 
     def label_columns(self, label: int) -> list[int]:
         """The result columns that hold such labels."""
-        columns = []
+        columns: list[int] = []
         for order, at in zip(self._orders, self._offsets, strict=True):
             column = at
             for read in order.reads:
@@ -564,7 +565,7 @@ def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
         between = precise.multiply(precise.subtract(high_end, low_end), share)
         value[some_way] = precise.rounded(precise.add(low_end, between))
     for i in np.flatnonzero(~is_safe & ~is_exact):
-        value[i] = _between(below, above, Fraction(int(over[i]), part.denominator), i)
+        value[i] = _between(below, above, Fraction(int(over[i]), part.denominator), int(i))
     at = np.where(some, np.cumsum(some) - 1, len(value))
     return pl.concat([pl.Series(value), pl.Series([None], dtype=pl.Float64)]).gather(at)
 

@@ -23,10 +23,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
-from slackwater.plan.evaluation import evaluate
 from slackwater.punctuations import ExternalCti, Punctuation
 
-__all__ = ["Answer", "CountingStep", "Description", "GivenUp", "Now", "Step", "evaluate", "wall_clock"]
+__all__ = ["Answer", "CountingStep", "Description", "GivenUp", "Now", "Step", "wall_clock"]
 
 Now: TypeAlias = Callable[[], int]
 """tells system time, in chronons; injected, so that tests can move it"""
