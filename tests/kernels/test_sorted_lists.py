@@ -157,6 +157,22 @@ def test_renumbering_keeps_what_is_alive(batches, limit, alive):
     assert items(lists) == model.items()
 
 
+@given(st.sets(st.integers(0, 39)), st.permutations(range(40)))
+def test_ranks_of_numbers_that_are_gone_mean_nothing(gone, other_ranks):
+    lists, model = SortedLists(4), Model(1)
+    lists.admit(1)
+    moves = [(0, 1, a, 0) for a in range(40)] + [(0, -1, a, 0) for a in sorted(gone)]
+    lists.run(script(moves), (), NUMBERS, NUMBERS)
+    model.run(moves, (), int, int)
+    # those that are left keep their order, the others are anywhere
+    ranks = [other_ranks[a] * 7 - 100 if a in gone else a for a in range(40)]
+    moves = [
+        move for a in range(40) if a not in gone for move in ((0, 1, a, 1), (0, -1, a, 0), (0, 0, a, 0))
+    ]
+    answers = lists.run(script(moves), READS, np.array(ranks), NUMBERS)
+    assert answers.tolist() == model.run(moves, READS, ranks.__getitem__, int)
+
+
 @pytest.mark.parametrize("limit", [4, 16, 128])
 @pytest.mark.parametrize("arrival", ["ascending", "descending", "any"])
 def test_a_list_grows_into_a_tree_and_back(limit, arrival):

@@ -427,7 +427,8 @@ def test_the_output_is_the_oracles_over_the_input_minus_exactly_the_ledger(
     sw.validate(running.output.as_batch())
     kept = [element for element in stream if isinstance(element, sw.Insert | sw.Adjust)]
     for entry in running.output.ledger:
-        assert entry.reason == "forgotten"
+        # what the memory let pass uncounted may be what a link is missing
+        assert entry.reason in ("forgotten", "unlinked")
         if not isinstance(entry.element, sw.ExternalCti):
             assert isinstance(entry.element, sw.Insert | sw.Adjust)
             kept.remove(entry.element)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["absorb", "cell_of", "link_all", "pop", "pop_before", "pop_due", "pop_frozen", "push"]
+__all__ = ["absorb", "link_all", "pop", "pop_before", "pop_due", "pop_frozen", "push"]
 
 INF = np.int64(2**63 - 1)
 SLOTS, CELLS, BY_SYNC, BY_DUE, LIVE = 0, 1, 2, 3, 4
@@ -67,7 +67,7 @@ def pop(time, slot, size):
 
 
 @njit(cache=True, inline="always")
-def cell_of(cell_key, cell_end, key, end):
+def _cell(cell_key, cell_end, key, end):
     """Where the cell (key, end) is in the table, or the free place where it would be."""
     mask = np.uint64(len(cell_key) - 1)
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end)
@@ -83,7 +83,7 @@ def cell_of(cell_key, cell_end, key, end):
 @njit(cache=True, inline="always")
 def _link(slot, key, end, cell, above, below, cell_key, cell_end, cell_head, counts):
     """Put a change on the stack of those that lead to its end."""
-    at = cell_of(cell_key, cell_end, key, end)
+    at = _cell(cell_key, cell_end, key, end)
     if cell_key[at] == NONE:
         cell_key[at], cell_end[at], cell_head[at] = key, end, NONE
         counts[CELLS] += 1
@@ -146,7 +146,7 @@ def absorb(
     for i in range(len(keys)):
         slot = NONE
         if old_ends[i] > starts[i]:
-            at = cell_of(cell_key, cell_end, keys[i], old_ends[i])
+            at = _cell(cell_key, cell_end, keys[i], old_ends[i])
             if cell_key[at] != NONE:
                 slot = cell_head[at]
         held[i] = hold[i] or slot != NONE

@@ -50,7 +50,7 @@ class Taken(NamedTuple):
 
     fates: Ints
     ends: Times
-    dropped: Dropped
+    dropped: Dropped | None
 
 
 def _table(rows: int, columns: int) -> Ints:
@@ -63,22 +63,20 @@ class Links:
 
     schema: pl.Schema
     keys: Keys = field(init=False)
-    """numbers for (payload, vs)"""
+    """numbers for payloads"""
     needed_from: int = BEGIN
     """events that end before this time may be forgotten"""
     room: int = 0
     counts: Ints = field(default_factory=lambda: np.zeros(links.COUNTS, dtype=np.int64))
     edges: Ints = field(default_factory=lambda: _table(0, links.EDGE))
     # the table of ends
-    cell_key: Ints = field(default_factory=lambda: np.full(1, links.NONE, dtype=np.int64))
-    cell_end: Ints = field(default_factory=lambda: np.full(1, links.NONE, dtype=np.int64))
     cells: Ints = field(default_factory=lambda: _table(1, links.CELL))
     # the heaps of first and of last edges
     heap_time: Ints = field(default_factory=lambda: _table(2, 0))
     heap_slot: Ints = field(default_factory=lambda: _table(2, 0))
 
     def __post_init__(self) -> None:
-        self.keys = Keys(pl.Schema({**self.schema, "vs": pl.Int64()}))
+        self.keys = Keys(self.schema)
 
     def __len__(self) -> int:
         return int(self.counts[[links.EVENTS, links.WAITING, links.GONE]].sum())
@@ -86,7 +84,7 @@ class Links:
     def take(self, rows: Batch, limits: Times, forgotten_before: int) -> Taken:
         """Take in rows, each with the limit behind which it is late. Limits do not decrease."""
         self._make_room(rows.rows)
-        number = self.keys.number(rows.payload.with_columns(pl.Series("vs", rows.vs)))
+        number = self.keys.number(rows.payload)
         dropped = self._for_dropped(rows.rows)
         fates, ends = kernel.take_in(
             # writable, for compiled kernels tell the two apart
@@ -100,18 +98,20 @@ class Links:
         )
         return Taken(fates, ends, self._dropped(dropped))
 
-    def forget(self, limit: int) -> Dropped:
+    def forget(self, limit: int) -> Dropped | None:
         """Give up what would change the history before the limit."""
         return self._expire(limit, limit, links.FORGOTTEN)
 
-    def give_up_unlinked(self, complete: int) -> Dropped:
+    def give_up_unlinked(self, complete: int) -> Dropped | None:
         """Give up what waits for an event that ends before `complete` (INF: all that waits).
 
         What could bring about such an event would have a sync before it, too.
         """
         return self._expire(complete, BEGIN, links.UNLINKED)
 
-    def _expire(self, begin: int, end: int, why: int) -> Dropped:
+    def _expire(self, begin: int, end: int, why: int) -> Dropped | None:
+        if not self.counts[links.WAITING]:
+            return None
         dropped = self._for_dropped(0)
         kernel.expire(begin, end, why, *self._tables(), dropped)
         return self._dropped(dropped)
@@ -134,24 +134,21 @@ class Links:
     def shown(self) -> Batch:
         """The events that are shown and may still be adjusted."""
         held = self._held_cells() & (self.cells[:, links.SHOWN] > 0)
-        cells = np.repeat(np.flatnonzero(held), self.cells[held, links.SHOWN])
-        keys = self.keys.take(self.cell_key[cells])
-        vs = keys["vs"].to_numpy()
-        return Batch(vs, vs, self.cell_end[cells], keys.drop("vs"))
+        cells = np.repeat(self.cells[held], self.cells[held, links.SHOWN], axis=0)
+        vs, ve = cells[:, links.CELL_VS], cells[:, links.CELL_END]
+        return Batch(vs, vs, ve, self.keys.take(cells[:, links.CELL_KEY]))
 
     def waiting(self) -> Batch:
         """What waits, one row for each path."""
         edges = self.edges[: self.counts[links.SLOTS]]
         first = edges[(edges[:, links.LIVE] == 1) & (edges[:, links.BEFORE] == links.NONE)]
         last = edges[first[:, links.OTHER]]
-        payload = self.keys.take(first[:, links.KEY]).drop("vs")
+        payload = self.keys.take(first[:, links.KEY])
         return Batch(first[:, links.VS], first[:, links.OLD], last[:, links.NEW], payload)
 
     def _tables(self) -> tuple[Ints, ...]:
         return (
             self.edges,
-            self.cell_key,
-            self.cell_end,
             self.cells,
             self.heap_time,
             self.heap_slot,
@@ -162,52 +159,56 @@ class Links:
         self.counts[links.DROPPED] = 0
         return _table(int(self.counts[links.WAITING]) + rows, 2)
 
-    def _dropped(self, dropped: Ints) -> Dropped:
+    def _dropped(self, dropped: Ints) -> Dropped | None:
         if not self.counts[links.DROPPED]:
-            return Dropped(Batch.empty(self.schema), np.empty(0, dtype=np.int64))
+            return None
         dropped = dropped[: self.counts[links.DROPPED]]
         edges = self.edges[dropped[:, 0]]
-        payload = self.keys.take(edges[:, links.KEY]).drop("vs")
+        payload = self.keys.take(edges[:, links.KEY])
         rows = Batch(edges[:, links.VS], edges[:, links.OLD], edges[:, links.NEW], payload)
         return Dropped(rows, dropped[:, 1])
 
     def _held_cells(self) -> npt.NDArray[np.bool_]:
-        needed = (self.cell_key != links.NONE) & (self.cell_end >= self.needed_from)
-        held: npt.NDArray[np.bool_] = needed & (self.cells[:, : links.STACK] > 0).any(axis=1)
+        used = self.cells[:, links.CELL_KEY] != links.NONE
+        needed = used & (self.cells[:, links.CELL_END] >= self.needed_from)
+        counted = (self.cells[:, links.SHOWN] > 0) | (self.cells[:, links.LOST] > 0)
+        held: npt.NDArray[np.bool_] = needed & counted
         # after the last promise even events without end are done with
         return held & (self.needed_from < INF)
 
     def _make_room(self, rows: int) -> None:
-        # a row claims one slot and two cells at most
-        used = max(len(self.keys), int(self.counts[links.SLOTS]), -(-int(self.counts[links.CELLS]) // 2))
+        used = self._used(int(self.counts[links.SLOTS]), int(self.counts[links.CELLS]))
         if used + rows > self.room:
             self._move_together(rows)
+
+    def _used(self, slots: int, cells: int) -> int:
+        """For how many rows there is no room any more: a row claims one slot and two cells at most."""
+        return max(len(self.keys), slots, (cells + 1) // 2)
 
     def _move_together(self, rows: int) -> None:
         """Only what is needed, with room for as much again and for this many rows more."""
         slots = np.flatnonzero(self.edges[: self.counts[links.SLOTS], links.LIVE] == 1)
-        held = self._held_cells()
-        key, end = self.cell_key[held], self.cell_end[held]
-        events, lost = self.cells[held, links.SHOWN], self.cells[held, links.LOST]
+        held = self.cells[self._held_cells()]
         edges = self.edges[slots]
         alive = np.zeros(len(self.keys), dtype=np.bool_)
-        alive[key] = alive[edges[:, links.KEY]] = True
+        alive[held[:, links.CELL_KEY]] = alive[edges[:, links.KEY]] = True
         numbers = self.keys.keep(alive)
+        held[:, links.CELL_KEY] = numbers[held[:, links.CELL_KEY]]
+        edges[:, links.KEY] = numbers[edges[:, links.KEY]]
+        # one place more, for NONE
         moved = np.full(len(self.edges) + 1, links.NONE, dtype=np.int64)
         moved[slots] = np.arange(len(slots))
         for column in (links.BEFORE, links.AFTER, links.OTHER):
             edges[:, column] = moved[edges[:, column]]
-        edges[:, links.KEY] = numbers[edges[:, links.KEY]]
 
-        self.room = max(LEAST_ROOM, 2 * (max(len(slots), len(key)) + rows))
+        self.room = max(LEAST_ROOM, 2 * (self._used(len(slots), len(held)) + rows))
         self.edges = _table(self.room, links.EDGE)
         self.edges[: len(slots)] = edges
-        cells = 1 << (4 * self.room - 1).bit_length()
-        self.cell_key, self.cell_end = (np.full(cells, links.NONE, dtype=np.int64) for _ in range(2))
-        self.cells = _table(cells, links.CELL)
-        # a path that loses its last edges gets a new one
+        self.cells = _table(1 << (4 * self.room - 1).bit_length(), links.CELL)
+        # a path that loses its last edges gets another last one
         self.heap_time, self.heap_slot = (_table(2, 2 * self.room) for _ in range(2))
         self.counts[:] = 0
         self.counts[links.SLOTS] = self.counts[links.WAITING] = len(slots)
-        self.counts[links.EVENTS], self.counts[links.GONE] = events.sum(), lost.sum()
-        kernel.relink(len(slots), numbers[key], end, events, lost, *self._tables())
+        self.counts[links.EVENTS] = held[:, links.SHOWN].sum()
+        self.counts[links.GONE] = held[:, links.LOST].sum()
+        kernel.relink(len(slots), held, *self._tables())

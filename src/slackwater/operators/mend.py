@@ -78,7 +78,9 @@ class Mend:
         state.counting.see(rows.sync)
         limits = state.limit.met_by(rows.vs, self.node, self.now)
         taken = state.links.take(rows, np.maximum(limits, state.promised), state.promised)
-        passed = replace(rows, new_ve=taken.ends).where(taken.fates == fates.PASSES)
+        passed, passes = replace(rows, new_ve=taken.ends), taken.fates == fates.PASSES
+        if not passes.all():
+            passed = passed.where(passes)
         given_up = (*self._refused(state, rows, limits, taken.fates), *_dropped(taken.dropped, state))
         return self._settled(state, passed, given_up)
 
@@ -105,6 +107,8 @@ class Mend:
     def _refused(self, state: State, rows: Batch, limits: Times, fate: Times) -> list[GivenUp]:
         """Rows that come too late, or continue what was given up."""
         gone = (fate == fates.LATE) | (fate == fates.CONTINUES)
+        if not gone.any():
+            return []
         broken = (fate == fates.LATE) & (rows.sync >= limits)
         forgotten = rows.where(gone & ~broken)
         why = [
@@ -158,8 +162,10 @@ class Mend:
         return Answer((Punctuation(state.promised),), rows, given_up)
 
 
-def _dropped(dropped: Dropped, state: State) -> tuple[GivenUp, ...]:
+def _dropped(dropped: Dropped | None, state: State) -> tuple[GivenUp, ...]:
     """What had been waiting, by reason."""
+    if dropped is None:
+        return ()
     found = []
     for reason, unlinked in (("forgotten", False), ("unlinked", True)):
         chosen = (dropped.why == fates.UNLINKED) == unlinked
