@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,15 +90,21 @@ def test_what_was_shown_before_something_late_joined_on_stays_and_is_lengthened_
 
 def test_where_the_other_input_begins_a_row_of_a_difference_ends_at_once() -> None:
     """No insert can join on there. Where its own event ends, one can."""
-    script = [(A, _insert(0, 5)), (A, _insert(0, 3, "y")), (B, _insert(3, 4)), (A, sw.insert(4, 9, p="z"))]
-    assert _run(A.difference(B), sw.PERFECTNESS_PRESERVING, *script) == [_insert(0, 3), _insert(0, 3, "y")]
-    assert _run(A.difference(B), sw.PERFECTNESS_PRESERVING, *script[:3]) == [_insert(0, 3)]
+    script = [(A, _insert(0, 5)), (A, _insert(0, 3, "y")), (B, _insert(3, 4)), (A, _insert(4, 9, "z"))]
+    latency = sw.PERFECTNESS_PRESERVING
+    assert _run(A.difference(B), latency, *script[:3]) == [_insert(0, 3)]
+    assert _run(A.difference(B), latency, *script) == [_insert(0, 3), _insert(0, 3, "y")]
 
 
 def test_copies_of_one_payload_come_in_the_order_of_their_starts() -> None:
-    script = [(A, _insert(0, 20)), (A, _insert(5, 10)), (A, sw.cti(15)), (A, sw.cti(21)), (B, sw.cti(21))]
+    elements = [_insert(0, 20), _insert(5, 10), sw.cti(15), sw.cti(21)]
+    script = [*((A, element) for element in elements), (B, sw.cti(21))]
     query = A.difference(B, all=True)
-    assert _run(query, sw.PERFECTNESS_PRESERVING, *script) == [_insert(0, 20), _insert(5, 10), sw.cti(21)]
+    assert _run(query, sw.PERFECTNESS_PRESERVING, *script) == [
+        _insert(0, 20),
+        _insert(5, 10),
+        sw.cti(21),
+    ]
     assert _run(query, sw.ORDER_PRESERVING, *script) == [
         _insert(0, None),
         _insert(5, None),
@@ -132,7 +139,7 @@ QUERIES: dict[str, Callable[[sw.Query, sw.Query], sw.Query]] = {
 }
 
 
-def _merged_by_sync(data: st.DataObject, **manner: bool) -> list[tuple[sw.Query, Element]]:
+def _merged_by_sync(data: st.DataObject, **manner: Any) -> list[tuple[sw.Query, Element]]:
     """Both streams as one script, in order of sync."""
     tellings = []
     for source in (A, B):
@@ -154,9 +161,7 @@ def _in_batches(
             yield source, part
 
 
-def _output(
-    data: st.DataObject, name: str, latency: sw.OutputLatency, **manner: bool
-) -> list[sw.Batch]:
+def _output(data: st.DataObject, name: str, latency: sw.OutputLatency, **manner: Any) -> list[sw.Batch]:
     running = QUERIES[name](A, B).latency(latency).open()
     out: list[sw.Batch] = []
     for source, part in _in_batches(data, _merged_by_sync(data, **manner)):
@@ -167,7 +172,7 @@ def _output(
 @pytest.mark.parametrize("name", QUERIES)
 @given(data=st.data())
 def test_perfect_input_gives_perfect_output_for_each_payload(name: str, data: st.DataObject) -> None:
-    """For each row of a join: equal rows may be alone at the same time, so there only nothing is moved."""
+    """Of a join for each row, which the output does not name: there, that nothing is taken back."""
     rows = sw.Batch.concat(_output(data, name, sw.PERFECTNESS_PRESERVING, perfect=True))
     assert rows.is_insert.all()
     if name != "anti join":

@@ -131,13 +131,14 @@ def _end_of_stretch(rule, table, low, high):
 
 
 @njit(cache=True)
-def _brackets(rule, table, low, high, stop, until, watermark, runs, count, stack, depth, outer):
+def _brackets(rule, table, low, high, how, count, depth, outer):
     """Go on collecting runs, over the entries of one table from `low` to `high` that are before `stop`.
 
     (Nothing is before INF but what ends there: then all entries are meant.)
     `depth` is how many runs are open, `outer` how many of them were from the beginning on: their starts
     are not known. What does not end, or not certainly at the watermark, is shown `until`.
     """
+    stop, until, watermark, runs, stack = how
     for x in range(low, high):
         time = table[x, TIME]
         if time >= stop and stop < INF:
@@ -163,7 +164,7 @@ def _brackets(rule, table, low, high, stop, until, watermark, runs, count, stack
 @njit(cache=True)
 def _changes(
     mode, rule, k,
-    entries, base, low, first, size,  # of the key: all from base, what matters from low, changes from first
+    entries, base, low, first, size,  # the key's: all from base; from low on they matter
     scratch, s, n_old, n_new,  # what was there instead of n_new entries from `first` on
     old_stop, old_until, old_watermark, new_stop, new_until, new_watermark,
     old, old_stack, new, new_stack,  # room for runs
@@ -174,25 +175,17 @@ def _changes(
     depth = _level(rule, entries, low - 1) if low > base else np.int64(0)
     was = depth, depth, depth  # how many runs there are, how many open, how many from before
     now = depth, depth, depth
-    was = _brackets(
-        rule, entries, low, first, old_stop, old_until, old_watermark, old, was[0], old_stack, *was[1:]
-    )
-    was = _brackets(
-        rule, scratch, s, s + n_old, old_stop, old_until, old_watermark, old, was[0], old_stack, *was[1:]
-    )
+    before = old_stop, old_until, old_watermark, old, old_stack
+    after = new_stop, new_until, new_watermark, new, new_stack
     rest = first + n_new
-    now = _brackets(
-        rule, entries, low, rest, new_stop, new_until, new_watermark, new, now[0], new_stack, *now[1:]
-    )
+    was = _brackets(rule, entries, low, first, before, *was)
+    was = _brackets(rule, scratch, s, s + n_old, before, *was)
+    now = _brackets(rule, entries, low, rest, after, *now)
     if mode == EAGER:
         _close(rule, entries, rest, end, old, old_stack, was[1], was[2], new, new_stack, now[2])
     else:
-        was = _brackets(
-            rule, entries, rest, end, old_stop, old_until, old_watermark, old, was[0], old_stack, *was[1:]
-        )
-        now = _brackets(
-            rule, entries, rest, end, new_stop, new_until, new_watermark, new, now[0], new_stack, *now[1:]
-        )
+        was = _brackets(rule, entries, rest, end, before, *was)
+        now = _brackets(rule, entries, rest, end, after, *now)
     # of the runs from before, those whose end has moved
     i = min(was[2], now[2])
     if old_until != new_until:
@@ -237,9 +230,7 @@ def _find_starts(rule, entries, base, low, depth, least, old, new):
 def _differences(k, old, i, olds, new, j, news, out, count):
     """Both are sorted by start, then by end, latest first. Of one start, what both have stays."""
     if count + (olds - i) + (news - j) > out.shape[1]:
-        more = np.empty((4, 2 * out.shape[1] + (olds - i) + (news - j)), dtype=np.int64)
-        more[:, :count] = out[:, :count]
-        out = more
+        out = _more(out, count, (olds - i) + (news - j))
     while i < olds or j < news:
         if j == news or (i < olds and old[i, _FROM] < new[j, _FROM]):
             start = old[i, _FROM]
@@ -271,6 +262,32 @@ def _differences(k, old, i, olds, new, j, news, out, count):
 
 
 @njit(cache=True)
+def _appear(rule, k, entries, x, end, until, out, count):
+    """Append the runs from an entry on that end by then, where nothing was shown; of single copies."""
+    while x < end:
+        if _level(rule, entries, x) == 0:
+            x += 1
+            continue
+        start = entries[x, TIME]
+        x = _end_of_stretch(rule, entries, x, end)
+        if start >= until:
+            break
+        if count == out.shape[1]:
+            out = _more(out, count, 1)
+        out[0, count], out[1, count], out[2, count], out[3, count] = k, start, start, entries[x, TIME]
+        count += 1
+    return out, count
+
+
+@njit(cache=True)
+def _more(out, count, rows):
+    """Room for so many more rows, and as much again as there was."""
+    more = np.empty((4, 2 * out.shape[1] + rows), dtype=np.int64)
+    more[:, :count] = out[:, :count]
+    return more
+
+
+@njit(cache=True)
 def _most_runs(rule, slabs, entries, scratch, touched, keys):
     """How many runs of one key there can be, at most."""
     is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
@@ -297,7 +314,7 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys):
 
 @njit(cache=True)
 def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, watermark, room):
-    """What has changed is touched, and for some keys the watermark makes a difference: what that changes.
+    """What has changed is touched, for some keys the watermark makes a difference: what that changes.
 
     `before` is the watermark until now. Gives rows (key, start, old end, new end), as columns.
     """
@@ -307,6 +324,7 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
     out = np.empty((4, room), dtype=np.int64)
     count = 0
     leaves = len(tree) // 2
+    is_set = rule not in (BAG_INTERSECT, BAG_DIFFERENCE)
     for c in range(len(touched) + len(due)):
         s = n_old = n_new = np.int64(0)
         if c < len(touched):
@@ -320,7 +338,9 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
             first = base + size
             if size == 0 or (tree[leaves + k, DUE] > watermark):
                 continue
-        if mode == EAGER:
+        if mode == EAGER and is_set and n_old == 0 and n_new == size:
+            out, count = _appear(rule, k, entries, base, base + size, INF, out, count)
+        elif mode == EAGER:
             out, count = _changes(
                 mode, rule, k, entries, base, first, first, size, scratch, s, n_old, n_new,
                 INF, INF, INF, INF, INF, INF, old, old_stack, new, new_stack, out, count,
@@ -337,11 +357,13 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
         else:
             leaf = leaves + k
             until = min(tree[leaf, HOLD], tree[leaf, CUT])
-            low, now_until = _uncertain(
+            low, now_until, is_new = _uncertain(
                 rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
             )
             renew(tree, k)
-            if low >= 0:
+            if is_new and is_set:
+                out, count = _appear(rule, k, entries, low, base + size, now_until, out, count)
+            elif low >= 0:
                 out, count = _changes(
                     mode, rule, k, entries, base, low, first, size, scratch, s, n_old, n_new,
                     until, until, INF, now_until, now_until, INF,
@@ -362,12 +384,11 @@ def _next_due(rule, entries, base, size, watermark):
 
 
 @njit(cache=True)
-def _uncertain(
-    rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
-):
+def _uncertain(rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark):
     """Find the first uncertain stretch of a key, and note it in its leaf.
 
-    From which entry on that may change what is shown, -1 if nowhere; and up to where it is shown now.
+    From which entry on that may change what is shown, -1 if nowhere; up to where it is shown now; and
+    whether nothing was shown from that entry on.
     """
     end = base + size
     changed = INF
@@ -382,11 +403,14 @@ def _uncertain(
             at = _end_of_stretch(rule, entries, low, end)
             if _certain_at(rule, entries, at) > watermark:
                 tree[leaf, DUE] = _certain_at(rule, entries, at)
-                return -1, until
+                return -1, until, False
     low = _first_from(entries, base, first, min(changed, until))
     x = low
     begun = -1
     alive = low > base and _level(rule, entries, low - 1) > 0
+    so_far = BEGIN
+    if alive or changed < until:
+        so_far = _shown_so_far(rule, until, entries, base, low, first, end, scratch, s, n_old, n_new)
     while True:
         if not alive:
             while x < end and _level(rule, entries, x) == 0:
@@ -394,7 +418,7 @@ def _uncertain(
             begun = x
         if x == end:
             tree[leaf, DUE] = tree[leaf, HOLD] = tree[leaf, CUT] = NONE
-            return low, NONE
+            return low, NONE, so_far == BEGIN
         x = _end_of_stretch(rule, entries, x, end)
         if _certain_at(rule, entries, x) > watermark:
             break
@@ -404,11 +428,10 @@ def _uncertain(
         while begun > base and _level(rule, entries, begun - 1) > 0:
             begun -= 1
     start = entries[begun, TIME]
-    so_far = _shown_so_far(rule, until, entries, base, low, first, end, scratch, s, n_old, n_new)
     tree[leaf, DUE] = _certain_at(rule, entries, x)
     tree[leaf, HOLD] = NONE if so_far > start else start
     tree[leaf, CUT] = so_far if so_far > start else NONE
-    return low, max(start, so_far)
+    return low, max(start, so_far), so_far == BEGIN
 
 
 @njit(cache=True)

@@ -166,9 +166,7 @@ class Join:
             parts.append(self._changed(state, side, own.absorb(lives, row, copies, keys, seen)))
         return parts, given_up
 
-    def _satisfied(
-        self, where: Formula, pairs: Batch
-    ) -> tuple[npt.NDArray[np.bool_], GivenUp | None]:
+    def _satisfied(self, where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.bool_], GivenUp | None]:
         """Which pairs satisfy the condition, and those of which nobody can say."""
         try:
             return where.values(pairs.payload).fill_null(value=False).to_numpy(), None

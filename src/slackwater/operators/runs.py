@@ -150,9 +150,7 @@ class Runs:
             timelines.slabs[:, endpoints.SIZE] = 0
             timelines.size = 0
         else:
-            timelines.size = kernel.purge(
-                self.rule, timelines.slabs, timelines.entries, self.tree, cti
-            )
+            timelines.size = kernel.purge(self.rule, timelines.slabs, timelines.entries, self.tree, cti)
         timelines.sweep_at = state.sweep_after(timelines.rows())
         in_use: Mask = timelines.slabs[:, endpoints.SIZE] > 0
         return in_use

@@ -111,4 +111,6 @@ class SetOperation:
 
 def _rows(state: State, changed: Changed) -> Batch:
     key, vs, old_ve, new_ve = changed
+    if not len(key):
+        return Batch.empty(state.keys.schema)
     return Batch(vs, old_ve, new_ve, state.keys.take(key))
