@@ -44,10 +44,12 @@ class Keys:
     """of each key, by number; there is room for more"""
     size: int = 0
     slots: Ints = field(init=False)
+    are_integers: bool = field(init=False)
     null_number: int = _FREE
     """the number of null, which has no integer"""
 
     def __post_init__(self) -> None:
+        self.are_integers = _stored_as_integers(self.schema)
         self.base = self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = np.empty(0, dtype=np.uint64)
         self.slots = np.full(_LEAST_SLOTS, _FREE, dtype=np.int64)
@@ -55,20 +57,11 @@ class Keys:
     def __len__(self) -> int:
         return self.size
 
-    @property
-    def _are_integers(self) -> bool:
-        if len(self.schema) != 1:
-            return False
-        [dtype] = self.schema.dtypes()
-        is_wide = dtype in (pl.UInt64, pl.Int128, pl.UInt128)
-        is_stored_so = isinstance(dtype, pl.Date | pl.Datetime | pl.Duration)
-        return (dtype.is_integer() and not is_wide) or is_stored_so
-
     def take(self, numbers: Ints) -> pl.DataFrame:
         """The keys with these numbers, row by row."""
         if not self.schema:
             return pl.DataFrame(height=len(numbers))
-        if self._are_integers:
+        if self.are_integers:
             return self._integers(numbers)
         old = numbers < self.base.height
         if old.all():
@@ -92,7 +85,7 @@ class Keys:
         if not self.schema:
             self.size = 1
             return np.zeros(payload.height, dtype=np.int64)
-        if self._are_integers:
+        if self.are_integers:
             return self._number_integers(payload[self.schema.names()[0]])
         keys = payload.select(self.schema.names())
         return self._number_rows(keys, keys.hash_rows().to_numpy())
@@ -176,7 +169,7 @@ class Keys:
         """Forget the other keys. The new number of each old one, or -1; order is kept."""
         renumbered = np.where(alive, np.cumsum(alive) - 1, _FREE)
         kept = np.flatnonzero(alive)
-        if self.schema and not self._are_integers:
+        if self.schema and not self.are_integers:
             self.base = self.take(kept)
             self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = self.hashes[: self.size][alive] if self.schema else self.hashes
@@ -185,6 +178,16 @@ class Keys:
             self.null_number = int(renumbered[self.null_number])
         self._rebuild()
         return renumbered
+
+
+def _stored_as_integers(schema: pl.Schema) -> bool:
+    """Whether there is one column, of 64 bits at most that are an integer."""
+    if len(schema) != 1:
+        return False
+    [dtype] = schema.dtypes()
+    is_wide = dtype in (pl.UInt64, pl.Int128, pl.UInt128)
+    is_stored_so = isinstance(dtype, pl.Date | pl.Datetime | pl.Duration)
+    return (dtype.is_integer() and not is_wide) or is_stored_so
 
 
 def _same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:

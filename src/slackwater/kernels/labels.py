@@ -82,6 +82,8 @@ class Labels:
             return _encode_floats(values.cast(pl.Float64).to_numpy())
         if self.dtype == pl.UInt64:
             return values.to_numpy().view(np.int64) ^ _SIGN
+        if self.dtype == pl.Int64:
+            return values.to_numpy(writable=True)
         return values.to_physical().cast(pl.Int64).to_numpy(writable=True)
 
     def decode(self, labels: Ints) -> pl.Series:
@@ -93,6 +95,8 @@ class Labels:
         if self.dtype == pl.UInt64:
             return pl.Series(_COLUMN, (labels ^ _SIGN).view(np.uint64))
         column = pl.Series(_COLUMN, labels)
+        if self.dtype == pl.Int64:
+            return column
         if isinstance(self.dtype, pl.Decimal):
             return column.cast(pl.Int128).reinterpret(dtype=self.dtype)
         return column.cast(pl.Int32).cast(pl.Date) if self.dtype == pl.Date else column.cast(self.dtype)

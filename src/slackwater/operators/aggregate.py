@@ -113,6 +113,8 @@ class Aggregate:
         return self._rows(state, state.timelines.say(touched, open_ended=self._open_ended))
 
     def _rows(self, state: State, said: Said) -> Batch:
+        if not len(said.key):
+            return Batch.empty(self.node.schema)
         try:
             results = self.sums.results(said.sums, said.floats)
             results |= self.held.results(state.held, said.results)

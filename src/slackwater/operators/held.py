@@ -498,8 +498,12 @@ def _belongs(member: _Member, values: Callable[[Formula], pl.Series], rows: int)
         belongs &= values(member.passes).fill_null(value=False).to_numpy()
     if member.nulls is not None:
         [formula] = member.formulas
-        is_null = values(formula).is_null().to_numpy()
-        belongs &= is_null if member.nulls else ~is_null
+        column = values(formula)
+        if column.null_count():
+            is_null = column.is_null().to_numpy()
+            belongs &= is_null if member.nulls else ~is_null
+        elif member.nulls:
+            belongs[:] = False
     return belongs
 
 

@@ -147,7 +147,9 @@ def _column(name: str, aggregation: agg.Aggregation, schema: pl.Schema, result: 
 def _int_weights(who: str, series: pl.Series, present: Mask) -> tuple[list[Ints], list[precise.Pair]]:
     physical = series.to_physical()
     try:
-        numbers = physical.cast(pl.Int64).fill_null(0).to_numpy()
+        if physical.dtype != pl.Int64:
+            physical = physical.cast(pl.Int64)
+        numbers = (physical.fill_null(0) if physical.null_count() else physical).to_numpy()
     except pl.exceptions.InvalidOperationError as problem:
         raise OperatorError(
             f"{who}: a value does not fit 64 bits", detail=str(problem).splitlines()[0]
@@ -170,7 +172,12 @@ def _int_sum(who: str, ints: Sequence[Ints], result: pl.DataType) -> pl.Series:
         sums = sums.cast(result)
     elif result != pl.Int64:
         sums = sums.cast(result)
-    return sums.set(pl.Series(count == 0), None)
+    return _null_without(sums, count)
+
+
+def _null_without(values: pl.Series, count: Ints) -> pl.Series:
+    """Null where there is nothing to have a value of."""
+    return values if count.all() else values.set(pl.Series(count == 0), None)
 
 
 def _int_mean(ints: Sequence[Ints], scale: int) -> pl.Series:
@@ -180,7 +187,7 @@ def _int_mean(ints: Sequence[Ints], scale: int) -> pl.Series:
     shift = 2.0**_HALF
     total = precise.subtract((upper * shift, lower * shift), (minus_upper, minus_lower))
     mean = precise.rounded(precise.divide(total, some * 10.0**scale))
-    return pl.Series(mean).set(pl.Series(count == 0), None)
+    return _null_without(pl.Series(mean), count)
 
 
 def _float_weights(series: pl.Series, present: Mask) -> tuple[list[Ints], list[precise.Pair]]:
@@ -200,7 +207,7 @@ def _float_sum(ints: Sequence[Ints], pairs: Sequence[precise.Pair], is_mean: boo
     value = precise.rounded(pair)
     value = np.where(plus > 0, np.inf, np.where(minus > 0, -np.inf, value))
     value = np.where((nan > 0) | ((plus > 0) & (minus > 0)), np.nan, value)
-    return pl.Series(value).set(pl.Series(count == 0), None)
+    return _null_without(pl.Series(value), count)
 
 
 def _square_weights(series: pl.Series, present: Mask) -> tuple[list[Ints], list[precise.Pair]]:

@@ -55,6 +55,8 @@ class Formula:
     expression: pl.Expr
     schema: pl.Schema
     who: str
+    _column: str | None = field(init=False)
+    """the column that it is, if it is nothing more"""
     _functions: dict[str, tuple[Function, list[Formula]]] = field(init=False)
     _overflows: list[tuple[pl.Expr, pl.Expr]] = field(init=False)
 
@@ -65,6 +67,8 @@ class Formula:
             for name, each in functions.items()
         }
         object.__setattr__(self, "_functions", arguments)
+        is_column = self.expression.meta.is_column() and not functions
+        object.__setattr__(self, "_column", self.expression.meta.output_name() if is_column else None)
         columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
         object.__setattr__(self, "_overflows", overflows(self.expression, columns))
 
@@ -81,6 +85,8 @@ class Formula:
             raise
 
     def _values(self, payload: pl.DataFrame) -> pl.Series:
+        if self._column is not None:
+            return payload[self._column]
         frame = payload
         for name, (each, arguments) in self._functions.items():
             values = each.values([argument._values(payload) for argument in arguments])

@@ -171,6 +171,11 @@ def _finalize(node: n.Finalize, below: StreamProperties) -> StreamProperties:
     return replace(below, ordered=below.ordered and node.memory == INF)
 
 
+def _punctuate(node: n.Punctuate, below: StreamProperties) -> StreamProperties:
+    """The same of these."""
+    return replace(below, ordered=below.ordered and node.lateness == INF)
+
+
 def _consistency(node: n.Consistency, below: StreamProperties) -> StreamProperties:
     """As the Finalize that it may stand for; the Align below it does no harm."""
     return replace(below, ordered=below.ordered and node.dial.memory == INF)
@@ -191,4 +196,5 @@ _RULES: dict[type[n.Node], Callable[..., StreamProperties]] = {
     n.Align: _align,
     n.Sort: _sort,
     n.Finalize: _finalize,
+    n.Punctuate: _punctuate,
 }
