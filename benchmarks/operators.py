@@ -145,8 +145,8 @@ class Drive:
     def push(self, port: int, part: Batch) -> None:
         """One batch, rows and then its last promise."""
         said = self.step.on_batch(self.state, port, part.data())
-        if isinstance(said, Batch):
-            self.rows_out += said.rows
+        out = said if isinstance(said, Batch) else said.rows
+        self.rows_out += out.rows if out is not None else 0
         if part.controls:
             promise = part.controls[-1].control
             assert isinstance(promise, sw.Punctuation)

@@ -1,15 +1,17 @@
 """Grouping: a dense number for every distinct key, whatever its columns.
 
-`Keys` hands out numbers 0, 1, 2, ... One column of integers (or of what is stored as integers: dates,
-datetimes, durations) is its own hash, and its values are the table. For other keys a 64-bit hash of the
-columns narrows the search and the values decide: rows whose hash is known are compared with the stored
-key, by identity (null = null, NaN = NaN).
+`Keys` hands out numbers 0, 1, 2, ... and finds them again in a hash table. Columns of fixed width
+(numbers, booleans, times) make a row of integers, which is stored, hashed and compared as such; a last
+integer says which of them are null. For other keys (strings, nested values) a 64-bit hash of the columns
+narrows the search and the values decide: rows whose hash is known are compared with the stored key.
+Either way by identity: null = null, NaN = NaN, -0.0 = 0.0.
 
 Two keys with one hash are told apart by probing on: each stored key has its own slot, and a row is
 compared with every slot of its hash until one is equal.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0917
 
 from __future__ import annotations
 
@@ -29,6 +31,9 @@ Mask = npt.NDArray[np.bool_]
 _FREE = -1
 _LEAST_SLOTS = 64
 _LEAST_DELTA = 4096
+_BITS = 63
+"""one for each column that may be null"""
+_NAN = np.array([np.nan]).view(np.int64)[0]
 
 
 @dataclass(slots=True)
@@ -36,20 +41,22 @@ class Keys:
     """The keys in use: their columns, by number, and a hash table that finds them."""
 
     schema: pl.Schema
+    is_fixed: bool = field(init=False)
+    """whether all columns have a fixed width"""
+    values: Ints = field(init=False)
+    """if so: a row of integers per key; there is room for more"""
     base: pl.DataFrame = field(init=False)
-    """the key's columns, by number; unless they are integers"""
+    """if not: the key's columns, by number"""
     delta: pl.DataFrame = field(init=False)
     """those of the last numbers: small, so that a new key does not copy all others"""
     hashes: Hashes = field(init=False)
     """of each key, by number; there is room for more"""
     size: int = 0
     slots: Ints = field(init=False)
-    are_integers: bool = field(init=False)
-    null_number: int = _FREE
-    """the number of null, which has no integer"""
 
     def __post_init__(self) -> None:
-        self.are_integers = _stored_as_integers(self.schema)
+        self.is_fixed = len(self.schema) < _BITS and all(map(_is_fixed, self.schema.dtypes()))
+        self.values = np.empty((0, len(self.schema) + 1), dtype=np.int64)
         self.base = self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = np.empty(0, dtype=np.uint64)
         self.slots = np.full(_LEAST_SLOTS, _FREE, dtype=np.int64)
@@ -61,8 +68,8 @@ class Keys:
         """The keys with these numbers, row by row."""
         if not self.schema:
             return pl.DataFrame(height=len(numbers))
-        if self.are_integers:
-            return self._integers(numbers)
+        if self.is_fixed:
+            return self._decoded(self.values[numbers])
         old = numbers < self.base.height
         if old.all():
             return self.base[numbers]
@@ -73,45 +80,47 @@ class Keys:
         place[np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])] = np.arange(len(numbers))
         return both[place]
 
-    def _integers(self, numbers: Ints) -> pl.DataFrame:
-        [(name, dtype)] = self.schema.items()
-        column = pl.Series(name, self.hashes[numbers].view(np.int64))
-        if self.null_number != _FREE:
-            column = column.set(pl.Series(numbers == self.null_number), None)
-        return pl.DataFrame([column if dtype == pl.Int64 else column.cast(dtype)])
-
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
-        if not self.schema:
-            self.size = 1
-            return np.zeros(payload.height, dtype=np.int64)
-        if self.are_integers:
-            return self._number_integers(payload[self.schema.names()[0]])
-        keys = payload.select(self.schema.names())
-        return self._number_rows(keys, keys.hash_rows().to_numpy())
-
-    def _number_integers(self, column: pl.Series) -> Ints:
-        if column.dtype != pl.Int64:
-            column = column.to_physical().cast(pl.Int64)
-        nulls = column.null_count()
-        if nulls and self.null_number == _FREE:
-            self._reserve(1)
-            # no slot leads to it
-            self.hashes[self.size] = 0
-            self.null_number = self.size
-            self.size += 1
-        values = (column.fill_null(0) if nulls else column).to_numpy().view(np.uint64)
-        is_null = column.is_null().to_numpy() if nulls else np.zeros(0, dtype=np.bool_)
-        numbers = np.empty(len(values), dtype=np.int64)
+        if not self.is_fixed:
+            keys = payload.select(self.schema.names())
+            return self._number_rows(keys, keys.hash_rows().to_numpy())
+        rows = self._encoded(payload)
+        numbers = np.empty(len(rows), dtype=np.int64)
         done = 0
-        while done < len(values):
-            self._reserve(len(values) - done)
-            done, self.size = _find_or_add(
-                self.slots, self.hashes, self.size, values, is_null, self.null_number, numbers, done
-            )
+        while done < len(rows):
+            self._reserve(len(rows) - done)
+            done, self.size = _find_or_add(self.slots, self.values, self.size, rows, numbers, done)
             if 2 * self.size >= len(self.slots):
                 self._rebuild()
         return numbers
+
+    # keys of fixed width
+
+    def _encoded(self, payload: pl.DataFrame) -> Ints:
+        """Each row as integers that are equal exactly where the keys are."""
+        rows = np.empty((payload.height, len(self.schema) + 1), dtype=np.int64)
+        rows[:, -1] = 0
+        for i, name in enumerate(self.schema):
+            column = payload[name]
+            if column.null_count():
+                rows[:, -1] |= column.is_null().to_numpy().astype(np.int64) << i
+                column = column.to_physical().fill_null(0 if column.dtype != pl.Boolean else False)
+            rows[:, i] = _as_integers(column)
+        return rows
+
+    def _decoded(self, rows: Ints) -> pl.DataFrame:
+        columns = []
+        nulls = rows[:, -1]
+        some_null = nulls.any()
+        for i, (name, dtype) in enumerate(self.schema.items()):
+            column = _from_integers(name, np.ascontiguousarray(rows[:, i]), dtype)
+            if some_null:
+                column = column.set(pl.Series((nulls >> i) & 1 == 1), None)
+            columns.append(column)
+        return pl.DataFrame(columns)
+
+    # others
 
     def _number_rows(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
         found = np.full(keys.height, _FREE, dtype=np.int64)
@@ -151,8 +160,15 @@ class Keys:
         else:
             _insert(self.slots, self.hashes, np.arange(start, self.size))
 
+    # all
+
     def _reserve(self, more: int) -> None:
-        if self.size + more > len(self.hashes):
+        if self.is_fixed and self.size + more > len(self.values):
+            room = max(self.size + more, 2 * len(self.values))
+            values = np.empty((room, self.values.shape[1]), dtype=np.int64)
+            values[: self.size] = self.values[: self.size]
+            self.values = values
+        if not self.is_fixed and self.size + more > len(self.hashes):
             hashes = np.empty(max(self.size + more, 2 * len(self.hashes)), dtype=np.uint64)
             hashes[: self.size] = self.hashes[: self.size]
             self.hashes = hashes
@@ -162,32 +178,55 @@ class Keys:
         while slots < 4 * self.size:
             slots *= 2
         self.slots = np.full(slots, _FREE, dtype=np.int64)
-        numbers = np.arange(self.size)
-        _insert(self.slots, self.hashes, numbers[numbers != self.null_number])
+        if self.is_fixed:
+            _insert_rows(self.slots, self.values, self.size)
+        else:
+            _insert(self.slots, self.hashes, np.arange(self.size))
 
     def keep(self, alive: Mask) -> Ints:
         """Forget the other keys. The new number of each old one, or -1; order is kept."""
         renumbered = np.where(alive, np.cumsum(alive) - 1, _FREE)
         kept = np.flatnonzero(alive)
-        if self.schema and not self.are_integers:
+        if self.is_fixed:
+            self.values = self.values[kept]
+        else:
             self.base = self.take(kept)
             self.delta = pl.DataFrame(schema=self.schema)
-        self.hashes = self.hashes[: self.size][alive] if self.schema else self.hashes
+            self.hashes = self.hashes[kept]
         self.size = len(kept)
-        if self.null_number != _FREE:
-            self.null_number = int(renumbered[self.null_number])
         self._rebuild()
         return renumbered
 
 
-def _stored_as_integers(schema: pl.Schema) -> bool:
-    """Whether there is one column, of 64 bits at most that are an integer."""
-    if len(schema) != 1:
+def _is_fixed(dtype: pl.DataType) -> bool:
+    if dtype in (pl.Int128, pl.UInt128):
         return False
-    [dtype] = schema.dtypes()
-    is_wide = dtype in (pl.UInt64, pl.Int128, pl.UInt128)
-    is_stored_so = isinstance(dtype, pl.Date | pl.Datetime | pl.Duration)
-    return (dtype.is_integer() and not is_wide) or is_stored_so
+    is_number = dtype.is_integer() or dtype in (pl.Float32, pl.Float64, pl.Boolean)
+    return is_number or isinstance(dtype, pl.Date | pl.Datetime | pl.Duration | pl.Time)
+
+
+def _as_integers(column: pl.Series) -> Ints:
+    """A column without nulls as integers, which are equal exactly where its values are the same."""
+    if column.dtype == pl.Int64:
+        return column.to_numpy()
+    if column.dtype.is_float():
+        # -0.0 becomes 0.0
+        floats = column.to_numpy().astype(np.float64) + 0.0
+        return np.where(np.isnan(floats), _NAN, floats.view(np.int64))
+    if column.dtype == pl.UInt64:
+        return column.to_numpy().view(np.int64)
+    return column.to_physical().cast(pl.Int64).to_numpy()
+
+
+def _from_integers(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
+    if dtype == pl.Int64:
+        return pl.Series(name, values)
+    if dtype.is_float():
+        return pl.Series(name, values.view(np.float64), dtype=dtype)
+    if dtype == pl.UInt64:
+        return pl.Series(name, values.view(np.uint64))
+    column = pl.Series(name, values)
+    return column.cast(pl.Int32).cast(dtype) if dtype == pl.Date else column.cast(dtype)
 
 
 def _same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:
@@ -208,29 +247,48 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @njit(cache=True)
-def _find_or_add(slots, stored, size, values, is_null, null_number, numbers, done):  # noqa: PLR0917
-    """Number the values from `done` on, until half of the slots are full: how far, and how many."""
+def _hash_row(rows, i):
+    value = np.uint64(0)
+    for a in range(rows.shape[1]):
+        value = _mixed(value ^ np.uint64(rows[i, a])) * np.uint64(0x9E3779B97F4A7C15)
+    return value
+
+
+@njit(cache=True)
+def _find_or_add(slots, stored, size, rows, numbers, done):
+    """Number the rows from `done` on, until half of the slots are full: how far, and how many."""
     mask = np.uint64(len(slots) - 1)
-    nulls = len(is_null) > 0
-    for i in range(done, len(values)):
-        if nulls and is_null[i]:
-            numbers[i] = null_number
-            continue
-        value = values[i]
-        at = _mixed(value) & mask
+    for i in range(done, len(rows)):
+        at = _mixed(_hash_row(rows, i)) & mask
         number = slots[at]
-        while number >= 0 and stored[number] != value:
+        while number >= 0:
+            same = True
+            for a in range(rows.shape[1]):
+                same = same and stored[number, a] == rows[i, a]
+            if same:
+                break
             at = (at + np.uint64(1)) & mask
             number = slots[at]
         if number < 0:
             if 2 * size >= len(slots):
                 return i, size
             number = size
-            stored[number] = value
+            for a in range(rows.shape[1]):
+                stored[number, a] = rows[i, a]
             slots[at] = number
             size += 1
         numbers[i] = number
-    return len(values), size
+    return len(rows), size
+
+
+@njit(cache=True)
+def _insert_rows(slots, stored, size):
+    mask = np.uint64(len(slots) - 1)
+    for number in range(size):
+        at = _mixed(_hash_row(stored, number)) & mask
+        while slots[at] >= 0:
+            at = (at + np.uint64(1)) & mask
+        slots[at] = number
 
 
 @njit(cache=True)

@@ -53,6 +53,7 @@ from slackwater.kernels.endpoints import (
     T_SCRATCH,
     TIME,
 )
+from slackwater.kernels.prefetch import prefetch
 from slackwater.kernels.tournament import NONE, renew
 
 __all__ = [
@@ -82,6 +83,9 @@ DUE, HOLD, CUT = range(VALUES)
 
 INF = np.int64(2**63 - 1)
 BEGIN = np.int64(-(2**63))
+
+_AHEAD = 8
+"""how many keys before it is its turn what is known of a key is fetched"""
 
 # columns of a run
 _FROM, _TO = 0, 1
@@ -288,11 +292,14 @@ def _more(out, count, rows):
 
 
 @njit(cache=True)
-def _most_runs(rule, slabs, entries, scratch, touched, keys):
-    """How many runs of one key there can be, at most."""
+def _most_runs(rule, slabs, entries, scratch, touched, keys, tree):
+    """How many runs of one key there can be, at most. On the way, what is known of them is fetched."""
     is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
     most = 0
+    leaves = len(tree) // 2
     for c in range(len(touched)):
+        if c + _AHEAD < len(touched):
+            prefetch(tree, leaves + touched[c + _AHEAD, T_KEY])  # type: ignore[call-arg]
         k = touched[c, T_KEY]
         runs = slabs[k, SIZE] + touched[c, T_OLD]
         if is_bag:
@@ -302,7 +309,11 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys):
             for x in range(touched[c, T_SCRATCH], touched[c, T_SCRATCH] + touched[c, T_OLD]):
                 runs += scratch[x, REFS]
         most = max(most, runs)
-    for k in keys:
+    for c in range(len(keys)):
+        if c + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[c + 2 * _AHEAD])  # type: ignore[call-arg]
+            prefetch(entries, slabs[keys[c + _AHEAD], START])
+        k = keys[c]
         runs = slabs[k, SIZE]
         if is_bag:
             runs = 0
@@ -318,7 +329,7 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
 
     `before` is the watermark until now. Gives rows (key, start, old end, new end), as columns.
     """
-    most = _most_runs(rule, slabs, entries, scratch, touched, due)
+    most = _most_runs(rule, slabs, entries, scratch, touched, due, tree)
     old, new = np.empty((most, 2), dtype=np.int64), np.empty((most, 2), dtype=np.int64)
     old_stack, new_stack = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     out = np.empty((4, room), dtype=np.int64)
@@ -409,8 +420,13 @@ def _uncertain(rule, tree, leaf, until, entries, base, first, size, scratch, s, 
     begun = -1
     alive = low > base and _level(rule, entries, low - 1) > 0
     so_far = BEGIN
-    if alive or changed < until:
-        so_far = _shown_so_far(rule, until, entries, base, low, first, end, scratch, s, n_old, n_new)
+    rest = first + n_new
+    if alive or (changed < until and (n_old > 0 or low < first or rest < end)):
+        is_open, so_far = _shown_so_far(rule, until, entries, low, first, alive, so_far)
+        is_open, so_far = _shown_so_far(rule, until, scratch, s, s + n_old, is_open, so_far)
+        is_open, so_far = _shown_so_far(rule, until, entries, rest, end, is_open, so_far)
+        if is_open:
+            so_far = until
     while True:
         if not alive:
             while x < end and _level(rule, entries, x) == 0:
@@ -435,32 +451,23 @@ def _uncertain(rule, tree, leaf, until, entries, base, first, size, scratch, s, 
 
 
 @njit(cache=True)
-def _shown_so_far(rule, until, entries, base, low, first, end, scratch, s, n_old, n_new):
-    """The last end that was shown, from an entry on; BEGIN if there was none."""
-    alive = low > base and _level(rule, entries, low - 1) > 0
-    last = BEGIN
-    for part in range(3):
-        table = scratch if part == 1 else entries
-        begin, stop = low, first
-        if part == 1:
-            begin, stop = s, s + n_old
-        elif part == 2:
-            begin, stop = first + n_new, end
-        for x in range(begin, stop):
-            if table[x, TIME] >= until:
-                return until if alive else last
-            is_alive = _level(rule, table, x) > 0
-            if alive and not is_alive:
-                last = table[x, TIME]
-            alive = is_alive
-    return until if alive else last
+def _shown_so_far(rule, until, table, low, high, alive, last):
+    """Go on looking for the last end that is shown, in one table; and whether a stretch is open then."""
+    for x in range(low, high):
+        if table[x, TIME] >= until and until < INF:
+            break
+        is_alive = _level(rule, table, x) > 0
+        if alive and not is_alive:
+            last = table[x, TIME]
+        alive = is_alive
+    return alive, last
 
 
 @njit(cache=True)
 def lengthened(rule, slabs, entries, keys, tree, until):
     """Uncertain stretches of these keys, which are shown in part, are shown up to there."""
     scratch = np.empty((0, entries.shape[1]), dtype=np.int64)
-    most = _most_runs(rule, slabs, entries, scratch, np.empty((0, 5), dtype=np.int64), keys)
+    most = _most_runs(rule, slabs, entries, scratch, np.empty((0, 5), dtype=np.int64), keys, tree)
     old, new = np.empty((most, 2), dtype=np.int64), np.empty((most, 2), dtype=np.int64)
     old_stack, new_stack = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     out = np.empty((4, len(keys)), dtype=np.int64)

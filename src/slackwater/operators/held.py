@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from slackwater.errors import OperatorError
 from slackwater.identity import place
@@ -537,15 +538,11 @@ def _lists(labels: Labels, columns: Ints, dtype: pl.DataType) -> pl.Series:
     row, column = np.nonzero(np.arange(columns.shape[1] - 1) < length[:, None])
     if not len(row):
         return pl.Series([None] * len(columns), dtype=dtype)
-    values = labels.decode(columns[row, column + 1])
-    gathered = (
-        pl.DataFrame({"row": row, "value": values}).group_by("row", maintain_order=True).agg("value")
-    )
-    if len(gathered) == len(columns):
-        return gathered["value"]
-    nothing = pl.Series([None], dtype=dtype)
-    at = np.where(length > 0, np.cumsum(length > 0) - 1, len(gathered))
-    return pl.concat([gathered["value"].alias(""), nothing]).gather(at)
+    values = labels.decode(columns[row, column + 1]).alias("").to_arrow()
+    offsets = np.concatenate([[0], np.cumsum(length)])
+    lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array(length == 0))
+    series = pl.Series(lists)
+    return series if series.dtype == dtype else series.cast(dtype)
 
 
 def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
