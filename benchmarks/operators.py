@@ -278,11 +278,13 @@ def growth(console: Console, names: Sequence[str]) -> None:
     for name in names:
         subject = SUBJECTS[name]
         totals = []
-        for events in sizes:
+        # once for the compiled code
+        for events in (sizes[0], *sizes):
             stream = Input(events=events, live=1_000).draw()
             drive = Drive(_step(subject.root(stream.schema, sw.PERFECTNESS_PRESERVING)))
             parts = list(turns(stream, subject.ports, 10_000 // subject.ports))
             totals.append(_seconds(partial(drive.push_all, parts)))
+        totals = totals[1:]
         exponent = np.polyfit(np.log(sizes), np.log(totals), 1)[0]
         small, large = (_batch_at(subject, live) for live in (10_000, 1_000_000))
         out.add_row(
@@ -302,13 +304,16 @@ def _step(root: Node) -> Step:
 
 
 def _batch_at(subject: Subject, live: int) -> float:
-    """Mean seconds of a batch of 1,000 once so many events are alive, over 400 of them."""
-    # a join's keys are as many as events on a side are alive, so that the matches are as many
-    keys = live // 2 if subject.one_match else 100_000
-    stream = Input(events=2 * live + 500_000, keys=keys, live=live).draw()
+    """Mean seconds of a batch of 1,000 once so many events are alive, over 1,000 of them.
+
+    There are as many keys as it takes for a batch to change as much: each event meets about one of a
+    join's other side, or ten of its own group.
+    """
+    keys = live // 2 if subject.one_match else live // 10
+    stream = Input(events=2 * live + 1_000_000, keys=keys, live=live).draw()
     drive = Drive(_step(subject.root(stream.schema, sw.PERFECTNESS_PRESERVING)))
     parts = list(turns(stream, subject.ports, 1_000))
-    filled, timed = parts[: 2 * live // 1_000], parts[2 * live // 1_000 :][:400]
+    filled, timed = parts[: 2 * live // 1_000], parts[2 * live // 1_000 :][:1_000]
     drive.push_all(filled)
     return _seconds(lambda: drive.push_all(timed)) / len(timed)
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from slackwater.errors import OperatorError
+from slackwater.errors import OperatorError, PlanError
 from slackwater.identity import place
 from slackwater.kernels import precise
 from slackwater.kernels.grouping import Keys
@@ -57,6 +57,7 @@ _NO_ORDER = np.empty(0, dtype=np.int64)
 _RESULT = "result"
 # the first label of every event: a bit for each order and fold that it belongs to
 _MASK = 0
+_MOST = 63
 _LARGE = 1e280
 """beyond it, products of floats may overflow on the way"""
 
@@ -150,7 +151,12 @@ class Held:
                     aggregation, _Member(passes, formulas, nulls=False), result[name], order_members
                 )
         self._members = order_members + fold_members
-        assert len(self._members) < 63, "one bit each"
+        if len(self._members) > _MOST:
+            raise PlanError(
+                f"aggregate: too many results that are not sums, {len(self._members)}",
+                detail=f"one operator computes {_MOST} at most; first and last count twice",
+                hint="split them over two aggregates and join these on the keys",
+            )
         offset = 0
         self._offsets = []
         for order in self._orders:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any
 
 import polars as pl
@@ -175,6 +176,10 @@ class Percentile(_Real):
         if not 0 <= self.fraction <= 1:
             raise PlanError(
                 "a percentile's fraction lies between 0 and 1", detail=f"it is {self.fraction}"
+            )
+        if Fraction(str(self.fraction)).denominator >= 2**62:
+            raise PlanError(
+                "a percentile's fraction has at most 18 digits", detail=f"it is {self.fraction}"
             )
 
 
