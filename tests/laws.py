@@ -147,6 +147,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "cleanse of few values": _one(lambda s: s.select(c=pl.lit(1)).cleanse()),
     "sort": _one(lambda s: s.sort("v")),
     "sort by three columns": _one(lambda s: s.sort("x", "k", "v")),
+    "punctuate": _one(lambda s: s.punctuate(lateness=1000)),
+    "punctuate before an aggregate": _one(
+        lambda s: s.punctuate(lateness=1000).group_by("k").aggregate(n=sw.count())
+    ),
     "finalize": _one(lambda s: s.finalize("inf")),
     "finalize with a long memory": _one(lambda s: s.finalize(1000)),
     "the dial: blocking": _one(
@@ -215,6 +219,10 @@ AGGREGATES: dict[str, Callable[[sw.Query], sw.Query]] = {
     "group function": lambda s: s.group_by("v").aggregate(
         words=sw.group_function(_told, "k", "x", dtype=str), n=sw.count()
     ),
+    "rank": lambda s: s.aggregate(place=sw.rank("v")),
+    "rank by key": lambda s: s.group_by("k").aggregate(place=sw.rank("x", descending=True)),
+    "rank of words": lambda s: s.group_by("v").aggregate(place=sw.rank("k")),
+    "rank of equals": lambda s: s.select("v", c=pl.lit(1)).aggregate(place=sw.rank("c")),
     "of an aggregate": lambda s: (
         s.group_by("k").aggregate(n=sw.count()).aggregate(groups=sw.count(), t=sw.sum("n"))
     ),
@@ -253,6 +261,7 @@ GROUPED: dict[str, Callable[[sw.Query], sw.Query]] = {
     "session": lambda g: g.window(sw.session(2)),
     "clip": lambda g: g.clip(g.where(sw.col("v") > 0)),
     "join": lambda g: g.join(g.select(w="v").shift(1), on=(), where=sw.col("v") < sw.col("w")),
+    "rank": lambda g: g.aggregate(place=sw.rank("v")),
     "sets": lambda g: g.select("v").distinct().difference(g.select("v").shift(2), all=True),
 }
 for _name, _build in GROUPED.items():

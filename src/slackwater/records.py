@@ -67,12 +67,16 @@ class Records:
     def __post_init__(self) -> None:
         self.pool = np.zeros((0, 2 + self.labels), dtype=np.int64)
 
-    def follow(self, timelines: Timelines, what: Touched) -> Moves:
-        """Take in what has touched the timelines; the moves and reads through it."""
-        if len(timelines.slabs) > len(self.slabs):
-            more = len(timelines.slabs) - len(self.slabs)
+    def admit(self, keys: int) -> None:
+        """There are so many keys now, at least."""
+        if keys > len(self.slabs):
+            more = keys - len(self.slabs)
             self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
             self.cursors = np.concatenate([self.cursors, np.zeros(more, dtype=np.int64)])
+
+    def follow(self, timelines: Timelines, what: Touched) -> Moves:
+        """Take in what has touched the timelines; the moves and reads through it."""
+        self.admit(len(timelines.slabs))
         keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
         changes = what.changes.rows
         pool, _, _ = endpoint_kernel.room_needed(self.slabs, self.pool, keys, what.first, changes)

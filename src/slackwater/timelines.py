@@ -158,7 +158,8 @@ class Timelines:
             scratch,
             scratch_floats,
             touched,
-            self.results == 0 or self.horizon == INF,
+            # else as many may have come as are gone, and not the same ones
+            self.labels == 0 or self.horizon == INF,
         )
         return Touched(touched, scratch, scratch_floats, changes, first, room)
 
@@ -250,12 +251,17 @@ class Timelines:
             is_cut,
             since,
         )
-        if not open_ended and self.horizon < INF:
+        if not open_ended:
+            self.note(what, is_cut, since)
+        return self._said(out[:rows], out_floats[:rows])
+
+    def note(self, what: Touched, is_cut: Mask, since: Ints) -> None:
+        """What was said of the last row of each touched key: see `lengthen_cut` and `open_since`."""
+        if self.horizon < INF:
             keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
             if is_cut.any():
                 self.cut = np.union1d(self.cut, keys[is_cut])
             self._remember_open(keys, since)
-        return self._said(out[:rows], out_floats[:rows])
 
     def _said(self, out: Ints, floats: Floats) -> Said:
         key, vs, old_ve, new_ve = (np.ascontiguousarray(out[:, a]) for a in range(4))
@@ -313,13 +319,17 @@ class Timelines:
         """Drop what the cti has frozen, now and then; if so, which keys are still in use."""
         if cti < INF and self.rows() < self.sweep_at:
             return None
+        return self.sweep(cti)
+
+    def sweep(self, cti: int) -> Mask:
+        """Drop what the cti has frozen: which keys are still in use."""
         if cti == INF:
             self.slabs[:, endpoints.SIZE] = 0
             self.pending.clear()
             self.size = 0
         else:
             self.size = kernel.purge(self.slabs, self.entries, cti)
-        alive = self.slabs[:, endpoints.SIZE] > 0
+        alive: Mask = self.slabs[:, endpoints.SIZE] > 0
         for run in self.pending:
             alive[run.rows[:, endpoints.KEY]] = True
         self.sweep_at = state.sweep_after(self.rows())

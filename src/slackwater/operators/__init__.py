@@ -21,6 +21,8 @@ from slackwater.operators.deletes import Deletes
 from slackwater.operators.finalize import finalize
 from slackwater.operators.join import Join
 from slackwater.operators.point_at_end import PointAtEnd
+from slackwater.operators.punctuate import punctuate
+from slackwater.operators.rank import Rank
 from slackwater.operators.select import Select
 from slackwater.operators.session import Session
 from slackwater.operators.setops import SetOperation
@@ -44,9 +46,11 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Union: Union,
     nodes.Sort: Sort,
     nodes.Cleanse: cleanse,
+    nodes.Punctuate: punctuate,
 }
 _LATENT: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {
     nodes.Aggregate: Aggregate,
+    nodes.Rank: Rank,
     nodes.Join: Join,
     nodes.Distinct: SetOperation,
     nodes.Intersect: SetOperation,

@@ -23,7 +23,9 @@ Paper 1b section 4.6, erratum 15.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +42,21 @@ from slackwater.times import INF, Times, show
 
 __all__ = ["Finalize", "State", "finalize"]
 
+GiveUp: TypeAlias = Callable[[Batch, Times, npt.NDArray[np.bool_]], GivenUp]
+"""what to say of rows that are given up, of the limits that they met, and which of them were late"""
+
 
 def finalize(node: nodes.Finalize, now: Now = wall_clock) -> Step:
     """The step of a `Finalize` node: over a disordered stream it also mends it."""
     return Mend(node, now) if is_disordered(node.input) else Finalize(node, now)
+
+
+def _forgotten(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> GivenUp:
+    why = [
+        f"it came behind {show(limit)}" if is_late else "it continues what was given up"
+        for limit, is_late in zip(limits.tolist(), late.tolist(), strict=True)
+    ]
+    return GivenUp(rows, "forgotten", changed(rows, why))
 
 
 @dataclass(slots=True)
@@ -60,6 +73,7 @@ class Finalize:
 
     node: nodes.Finalize
     now: Now = wall_clock
+    give_up: GiveUp = _forgotten
 
     def open(self) -> State:
         """Nothing given up."""
@@ -86,7 +100,7 @@ class Finalize:
         gone[concerned] = state.lost.hold(rows.where(concerned), only=late[concerned])
         if not gone.any():
             return rows, None
-        return rows.where(~gone), _given_up(rows.where(gone), limits[gone], late[gone])
+        return rows.where(~gone), self.give_up(rows.where(gone), limits[gone], late[gone])
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The promise, or the own one if that says more."""
@@ -98,11 +112,3 @@ class Finalize:
     def describe(self, state: State) -> Description:
         """One row per event that was given up and may still be continued."""
         return Description(state_rows=len(state.lost))
-
-
-def _given_up(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> GivenUp:
-    why = [
-        f"it came behind {show(limit)}" if is_late else "it continues what was given up"
-        for limit, is_late in zip(limits.tolist(), late.tolist(), strict=True)
-    ]
-    return GivenUp(rows, "forgotten", changed(rows, why))

@@ -1,0 +1,308 @@
+"""Rank: for each group and snapshot, one row per live event, with its place among them.
+
+    out = { (t_i, t_i+1, payload, place) | t_i, t_i+1 consecutive endpoints of the group's events,
+            payload in alive(group, t_i) }
+    place = 1 + |{ other in alive(group, t_i) | value(other) before value(payload) }|, null for a null
+
+Equal values share a place, and exact duplicates give equal rows. NaN is the largest number; a null has
+no place and is before nobody.
+
+Inserts and adjusts change a stretch of their group's timeline. Within it, all rows of a snapshot end
+where it ends; a row is taken back and said again only if its place is another. A snapshot that began
+before the cti keeps its rows and may only get another end.
+
+Output latency is as in Aggregate: EAGER shows all snapshots, PERFECTNESS_PRESERVING those that end by
+the output watermark, ORDER_PRESERVING also the open one, as [t, INF).
+
+Pass: what the batch changes; on cti(t), all snapshots that end by t. Keep: per group the endpoints, and
+who comes and goes there, from the cti on; who is alive at one of them, by value; every payload and its
+value once. Propagate: as Aggregate, whose promises are made of the same timelines.
+
+    by v    in:   5 [0, 10)    3 [4, 6)
+    EAGER   out:  5 #1 [0, 10)   5 #1 [0, 10) -> [0, 4)   3 #1 [4, 6)   5 #2 [4, 6)   5 #1 [6, 10)
+
+Paper 1a section 3, errata 1 to 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slackwater.consistency import OutputLatency
+from slackwater.events import Batch
+from slackwater.kernels import endpoints, ranks
+from slackwater.kernels.grouping import Keys
+from slackwater.kernels.labels import Labels
+from slackwater.operators.step import Answer, Description
+from slackwater.plan import nodes
+from slackwater.plan.evaluation import Formula
+from slackwater.plan.expressions import type_of
+from slackwater.punctuations import Punctuation
+from slackwater.records import Records, rows_of
+from slackwater.state import sweep_after
+from slackwater.timelines import Timelines, Touched, Weights
+from slackwater.times import INF
+
+__all__ = ["Rank", "State"]
+
+kernel: Any = ranks
+endpoint_kernel: Any = endpoints
+"""compiled functions, which mypy cannot follow"""
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# what a change is about: the number of its payload, first of its labels in a record and when pending
+_IN_RECORD, _IN_PENDING = 2, endpoints.LABELS
+
+
+@dataclass(slots=True)
+class Lists:
+    """Who is alive in each group at the cursor of its records, in order of their values."""
+
+    slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    pool: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    top: int = 0
+
+    def admit(self, groups: int) -> None:
+        """There are so many groups now, at least."""
+        if groups > len(self.slabs):
+            more = max(groups, 2 * len(self.slabs)) - len(self.slabs)
+            self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
+
+    def renumber(self, alive: Mask) -> None:
+        """Other groups are gone, and these are numbered from 0."""
+        self.admit(len(alive))
+        keep = np.flatnonzero(alive)
+        room = 2 * int(self.slabs[keep, endpoints.SIZE].sum())
+        slabs, pool = np.zeros((len(keep), 3), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
+        no_floats = np.empty((len(self.pool), 0)), np.empty((room, 0))
+        self.top = endpoint_kernel.compact(
+            self.slabs, keep, self.pool, no_floats[0], slabs, pool, no_floats[1]
+        )
+        self.slabs, self.pool = slabs, pool
+
+
+@dataclass(slots=True)
+class State:
+    """The groups in use, the timeline of each, who comes and goes on it and who is alive; payloads."""
+
+    groups: Keys
+    timelines: Timelines
+    payloads: Keys
+    labels: Labels
+    records: Records = field(default_factory=lambda: Records(labels=1))
+    lists: Lists = field(default_factory=Lists)
+    values: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    """by number of payload, see kernels/ranks.py; there is room for more"""
+    sweep_at: int = field(default_factory=lambda: sweep_after(0))
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The step of a `Rank` node."""
+
+    node: nodes.Rank
+    latency: OutputLatency
+    value: Formula = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", Formula(self.node.rank.by, self.node.input.schema, "rank"))
+
+    @property
+    def _open_ended(self) -> bool:
+        return self.latency is OutputLatency.ORDER_PRESERVING
+
+    def open(self) -> State:
+        """No groups."""
+        schema = self.node.input.schema
+        timelines = Timelines(width=1, fwidth=0, labels=1)
+        if self.latency is OutputLatency.EAGER:
+            timelines.horizon = INF
+        return State(
+            Keys(pl.Schema({key: schema[key] for key in self.node.keys})),
+            timelines,
+            Keys(schema),
+            Labels(type_of(self.node.rank.by, schema, "rank")),
+        )
+
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
+        """What the rows change in the snapshots that are shown."""
+        if not rows.rows:
+            return Batch.empty(self.node.schema)
+        # the expression first: it may fail, and then nothing has changed
+        values = self.value.values(rows.payload)
+        number = _numbered(state, rows.payload, values)
+        horizon = state.timelines.horizon
+        if horizon < INF:
+            starts = rows.vs[rows.is_insert]
+            if len(starts):
+                horizon = max(horizon, int(starts.max()))
+        ones, no_floats = np.ones((rows.rows, 1), dtype=np.int64), np.empty((rows.rows, 0))
+        weights = Weights(state.values[number, ranks.KEY], number.reshape(-1, 1), ones, no_floats)
+        return self._absorb(state, rows, weights, horizon)
+
+    def _absorb(self, state: State, rows: Batch | None, weights: Weights, horizon: int) -> Batch:
+        touched = state.timelines.touch(rows, weights, len(state.groups), horizon)
+        return self._rows(state, self._follow(state, touched))
+
+    def _follow(self, state: State, what: Touched) -> Ints:
+        """Lead records and lists through what was touched: which rows come, go or get another end."""
+        timelines, records, lists = state.timelines, state.records, state.lists
+        records.admit(len(timelines.slabs))
+        lists.admit(len(timelines.slabs))
+        cursors = records.cursors[what.touched[:, endpoints.T_KEY]]
+        moves = records.follow(timelines, what)
+        is_cut = np.empty(len(what.touched), dtype=np.bool_)
+        since = np.empty(len(what.touched), dtype=np.int64)
+        lists.pool, lists.top, out, rows = kernel.follow(
+            timelines.slabs,
+            timelines.entries,
+            what.scratch,
+            what.touched,
+            what.first,
+            what.changes.rows,
+            records.slabs,
+            records.pool,
+            cursors,
+            moves.script,
+            *self._order(state),
+            lists.slabs,
+            lists.pool,
+            lists.top,
+            self._open_ended,
+            np.empty((what.room, ranks.OUT), dtype=np.int64),
+            is_cut,
+            since,
+        )
+        if not self._open_ended:
+            timelines.note(what, is_cut, since)
+        found: Ints = out[:rows]
+        if self._open_ended:
+            # of a snapshot some rows may get another end, and others come with its start
+            found = found[np.argsort(np.minimum(found[:, 1], found[:, 2]), kind="stable")]
+        return found
+
+    def _order(self, state: State) -> tuple[Ints, Ints, bool]:
+        return state.values, state.labels.order, self.node.rank.descending
+
+    def _rows(self, state: State, out: Ints) -> Batch:
+        vs, old_ve, new_ve, number, place = (np.ascontiguousarray(column) for column in out.T)
+        places = pl.Series(self.node.column, place)
+        if not place.all():
+            places = places.set(pl.Series(place == 0), None)
+        payload = state.payloads.take(number)
+        return Batch(vs, old_ve, new_ve, pl.DataFrame([*payload.get_columns(), places]))
+
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
+        """All snapshots that end by then; then the promise, and what it frees."""
+        cti, timelines = punctuation.before, state.timelines
+        rows, promise = None, cti
+        if self.latency is not OutputLatency.EAGER:
+            before = timelines.horizon
+            reached = timelines.last_pending(cti)
+            rows = self._absorb(state, None, timelines.no_weights(), cti)
+            timelines.horizon = max(before, reached)
+            if not self._open_ended:
+                rows = Batch.concat([rows, self._lengthened(state, cti)])
+                promise = min(cti, timelines.open_since())
+        self._forget(state, cti)
+        return Answer((Punctuation(promise),), rows)
+
+    def _lengthened(self, state: State, until: int) -> Batch:
+        """Rows that were cut where no endpoint remains: lengthened, if they would be frozen so."""
+        key, vs, old_ve, new_ve, *_ = state.timelines.lengthen_cut(until)
+        if not len(key):
+            return Batch.empty(self.node.schema)
+        records, lists = state.records, state.lists
+        at_end = records.cursors[key] == records.slabs[key, endpoints.SIZE]
+        assert at_end.all(), "with a horizon, a stretch that is touched goes to the last entry"
+        order = self._order(state)
+        out = kernel.lengthened(key, vs, old_ve, new_ve, *order, lists.slabs, lists.pool)
+        return self._rows(state, out)
+
+    def _forget(self, state: State, cti: int) -> None:
+        """Drop what the cti has frozen, now and then."""
+        if cti < INF and _remembered(state) < state.sweep_at:
+            return
+        timelines, records, lists = state.timelines, state.records, state.lists
+        alive = timelines.sweep(cti)
+        every = len(alive)
+        records.admit(every)
+        lists.admit(every)
+        script = records.forget(cti).script
+        lists.pool, lists.top = kernel.move(
+            script, *self._order(state), lists.slabs, lists.pool, lists.top
+        )
+        records.renumber(alive)
+        lists.renumber(alive)
+        groups = state.groups.keep(alive[: len(state.groups)])
+        timelines.renumber(alive[: len(groups)], groups)
+        _forget_payloads(state, groups)
+        state.sweep_at = sweep_after(_remembered(state))
+
+    def describe(self, state: State) -> Description:
+        """One row per endpoint, who comes or goes, and who is alive."""
+        alive = int(state.lists.slabs[:, endpoints.SIZE].sum())
+        return Description(state_rows=state.timelines.rows() + state.records.size + alive)
+
+
+def _numbered(state: State, payload: pl.DataFrame, values: pl.Series) -> Ints:
+    """The number of each payload. Of those that are new, group and value are kept."""
+    known = len(state.payloads)
+    number = state.payloads.number(payload)
+    count = len(state.payloads)
+    if count == known:
+        return number
+    if count - known < len(number) or (number != np.arange(known, count)).any():
+        is_new = np.flatnonzero(number >= known)
+        _, first = np.unique(number[is_new], return_index=True)
+        payload, values = payload[is_new[first]], values[is_new[first]]
+    is_null = values.is_null().to_numpy()
+    if count > len(state.values):
+        larger = np.zeros((max(count, 2 * known), 3), dtype=np.int64)
+        larger[:known] = state.values[:known]
+        state.values = larger
+    new = state.values[known:count]
+    new[:, ranks.KEY] = state.groups.number(payload)
+    new[:, ranks.IS_NULL] = is_null
+    new[:, ranks.LABEL] = 0
+    if not is_null.all():
+        new[~is_null, ranks.LABEL] = state.labels.encode(
+            values.drop_nulls() if is_null.any() else values
+        )
+    return number
+
+
+def _remembered(state: State) -> int:
+    return state.timelines.rows() + state.records.size + len(state.payloads)
+
+
+def _forget_payloads(state: State, groups: Ints) -> None:
+    """Forget the payloads and values that nobody uses; groups have these new numbers."""
+    records, lists = state.records, state.lists
+    users: list[tuple[Ints, Ints | slice, int]] = [
+        (records.pool, records.in_use(), _IN_RECORD),
+        (lists.pool, rows_of(lists.slabs), ranks.NUMBER),
+        *((run.rows, slice(None), _IN_PENDING) for run in state.timelines.pending),
+    ]
+    count = len(state.payloads)
+    used = np.zeros(count, dtype=np.bool_)
+    for table, rows, column in users:
+        used[table[rows, column]] = True
+    numbers = state.payloads.keep(used)
+    for table, rows, column in users:
+        table[rows, column] = numbers[table[rows, column]]
+    state.values = state.values[:count][used]
+    state.values[:, ranks.KEY] = groups[state.values[:, ranks.KEY]]
+    if state.labels.is_numbered:
+        with_value = state.values[:, ranks.IS_NULL] == 0
+        in_use = np.zeros(len(state.labels), dtype=np.bool_)
+        in_use[state.values[with_value, ranks.LABEL]] = True
+        labels = state.labels.keep(in_use)
+        state.values[with_value, ranks.LABEL] = labels[state.values[with_value, ranks.LABEL]]
