@@ -61,6 +61,7 @@ class Records:
     slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
     cursors: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     top: int = 0
+    free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
     size: int = 0
     pool: Ints = field(init=False)
 
@@ -83,7 +84,13 @@ class Records:
         if pool:
             self._grow(self.top + pool)
             self.top = endpoint_kernel.make_room(
-                self.slabs, self.top, keys, what.first, self.pool, np.empty((len(self.pool), 0))
+                self.slabs,
+                self.top,
+                self.free,
+                keys,
+                what.first,
+                self.pool,
+                np.empty((len(self.pool), 0)),
             )
         moves, old = kernel.script_room(
             self.slabs, self.pool, self.cursors, keys, what.first, changes, what.touched
@@ -131,6 +138,7 @@ class Records:
             self.slabs, keep, self.pool, floats, slabs, pool, np.empty((room, 0))
         )
         self.slabs, self.pool, self.cursors = slabs, pool, self.cursors[keep]
+        self.free[:] = -1
         self.size = int(slabs[:, endpoints.SIZE].sum())
 
     def in_use(self) -> Ints:

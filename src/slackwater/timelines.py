@@ -102,6 +102,7 @@ class Timelines:
     slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
     # the pool of entries
     top: int = 0
+    free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
     size: int = 0
     entries: Ints = field(init=False)
     floats: Floats = field(init=False)
@@ -142,7 +143,7 @@ class Timelines:
         if pool:
             self._grow(self.top + pool)
             self.top = kernel.make_room(
-                self.slabs, self.top, keys_touched, first, self.entries, self.floats
+                self.slabs, self.top, self.free, keys_touched, first, self.entries, self.floats
             )
         scratch = np.empty((old, self.entries.shape[1]), dtype=np.int64)
         scratch_floats = np.empty((old, self.fwidth), dtype=np.float64)
@@ -344,6 +345,7 @@ class Timelines:
         floats = np.empty((2 * room, self.fwidth), dtype=np.float64)
         self.top = kernel.compact(self.slabs, keep, self.entries, self.floats, slabs, entries, floats)
         self.slabs, self.entries, self.floats = slabs, entries, floats
+        self.free[:] = -1
         self._head = np.full(len(slabs), -1, dtype=np.int64)
         for i, run in enumerate(self.pending):
             rows = run.rows.copy()

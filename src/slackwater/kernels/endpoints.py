@@ -356,24 +356,47 @@ def room_needed(slabs, entries, keys, first, changes):
         start, size, room = slabs[k]
         new = first[i + 1] - first[i]
         if size + new > room:
-            pool += 2 * (size + new)
+            pool += 1 << _rooms(size + new)
         scratch += size - _first_from(entries, start, size, changes[first[i], TIME])
     return pool, 2 * (scratch + first[len(keys)]) + len(keys), scratch
 
 
+@njit(cache=True, inline="always")
+def _rooms(size):
+    """The smallest n such that 2**n rows have room for so many."""
+    n = 0
+    while (1 << n) < size:
+        n += 1
+    return n
+
+
 @njit(cache=True)
-def make_room(slabs, top, keys, first, entries, floats):
-    """Move the slabs that are too small for their changes to the top of the pool; the new top."""
+def make_room(slabs, top, free, keys, first, entries, floats):
+    """Move the slabs that are too small for their changes; the new top of the pool.
+
+    Rooms are powers of two. `free` has the first slab of each size that was left; in its first column,
+    each of them has the next.
+    """
     for i in range(len(keys)):
         k = keys[i]
         start, size, room = slabs[k]
         needed = size + first[i + 1] - first[i]
         if needed > room:
+            n = _rooms(needed)
+            place = free[n]
+            if place >= 0:
+                free[n] = entries[place, TIME]
+            else:
+                place = top
+                top += 1 << n
             for x in range(size):
-                _copy(entries, floats, start + x, entries, floats, top + x)
-            slabs[k, START] = top
-            slabs[k, ROOM] = 2 * needed
-            top += 2 * needed
+                _copy(entries, floats, start + x, entries, floats, place + x)
+            if room > 0:
+                old = _rooms(room)
+                entries[start, TIME] = free[old]
+                free[old] = start
+            slabs[k, START] = place
+            slabs[k, ROOM] = 1 << n
     return top
 
 
@@ -651,12 +674,16 @@ def purge(slabs, entries, cti):
 
 @njit(cache=True)
 def compact(slabs, keep, entries, floats, new_slabs, new_entries, new_floats):
-    """Move the entries of the kept keys together, each with room for as many again; the new top."""
+    """Move the entries of the kept keys together, with room for at most as many again; the new top.
+
+    It must follow whatever cuts slabs off at their start: rooms are powers of two again.
+    """
     top = 0
     for i in range(len(keep)):
         start, size, _ = slabs[keep[i]]
         for x in range(size):
             _copy(entries, floats, start + x, new_entries, new_floats, top + x)
-        new_slabs[i, START], new_slabs[i, SIZE], new_slabs[i, ROOM] = top, size, 2 * size
-        top += 2 * size
+        room = 1 << _rooms(size + 1) if size > 0 else 0
+        new_slabs[i, START], new_slabs[i, SIZE], new_slabs[i, ROOM] = top, size, room
+        top += room
     return top

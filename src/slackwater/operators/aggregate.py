@@ -40,7 +40,7 @@ from slackwater.operators import held
 from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Sums, is_linear
 from slackwater.plan import nodes
-from slackwater.plan.aggregations import Aggregation
+from slackwater.plan.aggregations import Aggregation, Count
 from slackwater.punctuations import Punctuation
 from slackwater.timelines import Said, Timelines, Weights
 from slackwater.times import INF
@@ -76,6 +76,12 @@ class Aggregate:
         schemas = self.node.input.schema, self.node.schema
         object.__setattr__(self, "sums", Sums(linear, *schemas))
         object.__setattr__(self, "held", held.Held(others, *schemas))
+
+    @property
+    def _shows_size(self) -> bool:
+        """Whether groups of different size have different results."""
+        counts = [a for a in self.node.aggregations.values() if isinstance(a, Count)]
+        return any(not count.values and count.where is None for count in counts)
 
     @property
     def _open_ended(self) -> bool:
@@ -129,7 +135,7 @@ class Aggregate:
         columns = [results[name] for name in self.node.aggregations]
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
         rows = Batch(said.vs, said.old_ve, said.new_ve, pl.DataFrame([*key_columns, *columns]))
-        return _without_repetition(rows, said, list(self.node.aggregations))
+        return _without_repetition(rows, said, list(self.node.aggregations), self._shows_size)
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """All snapshots that end by then; then the promise, and what it frees."""
@@ -160,11 +166,13 @@ class Aggregate:
         return Description(state_rows=state.timelines.rows() + self.held.rows(state.held))
 
 
-def _without_repetition(rows: Batch, said: Said, names: list[str]) -> Batch:
+def _without_repetition(rows: Batch, said: Said, names: list[str], shows_size: bool) -> Batch:
     """A row that is removed and comes again with the same results just gets its new end."""
     key = said.key
     removed = (rows.new_ve == rows.vs)[:-1]
     again = removed & rows.is_insert[1:] & (rows.vs[1:] == rows.vs[:-1]) & (key[1:] == key[:-1])
+    if shows_size:
+        again &= said.sums[1:, 0] == said.sums[:-1, 0]
     candidates = np.flatnonzero(again)
     if not len(candidates):
         return rows
