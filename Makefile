@@ -13,7 +13,7 @@ CODE := $(wildcard src tests examples benchmarks)
 help:
 	@echo 'make demo    run examples/flights.py'
 	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
-	@echo 'make laws    the laws of every operator, 2,000 examples each'
+	@echo 'make laws    the laws, 2,000 examples for every operator and output latency; the theorems'
 	@echo 'make check   lint, format, types, layers'
 	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator)'
 	@echo 'make setup   only make .venv'
@@ -47,13 +47,14 @@ types: $(READY)
 	@$(BIN)/mypy $(CODE)
 
 laws: $(READY)
-	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py
+	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_theorems.py
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks.conversions
 
 bench-operators: $(READY)
 	@$(BIN)/python -m benchmarks.operators
+	@$(BIN)/python -m benchmarks.operators one
 	@$(BIN)/python -m benchmarks.operators growth
 
 # Versions already in requirements.lock are kept where pyproject.toml permits them.
