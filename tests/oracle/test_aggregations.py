@@ -310,7 +310,7 @@ def test_small_integers_widen():
 # Order
 
 
-def test_first_and_last_are_by_start_then_end_then_payload():
+def test_first_and_last_are_by_start_then_value():
     query = keyed.aggregate(first=sw.first("v"), last=sw.last("v"), key=sw.last("k"))
     events = [
         insert(1, 8, k="a", v=3),
@@ -320,7 +320,7 @@ def test_first_and_last_are_by_start_then_end_then_payload():
         insert(1, 8, k="b", v=None),
     ]
     answer = query.meaning({keyed: events})
-    assert answer.rows() == [(2, 1, "a", 0, 1), (2, None, "b", 1, 8), (1, 1, "a", 8, 9)]
+    assert answer.rows() == [(0, 2, "b", 0, 1), (0, 3, "b", 1, 8), (1, 1, "a", 8, 9)]
 
 
 def test_null_comes_first_and_nan_last():
