@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.laws import CASES, Case, Trial
 import slackwater as sw
 from slackwater.events import Stream
 from slackwater.operators import runnable
+from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes
 from slackwater.plan.properties import infer
 from slackwater.testing import batchings, histories, several, streams
@@ -22,6 +25,34 @@ MANNERS: list[dict[str, Any]] = [{}, {"ordered": True}, {"perfect": True}, {"len
 FEWER = settings(max_examples=max(1, settings().max_examples // 10))
 
 each_case = pytest.mark.parametrize("name", CASES)
+
+
+def _operator_and_latency(name: str) -> Hashable:
+    """What a case is about: its last node, which of its algorithms, and the output latency."""
+    node, latency = CASES[name]().query.node, sw.EAGER
+    while isinstance(node, nodes.Latency | nodes.Consistency):
+        latency = node.latency if isinstance(node, nodes.Latency) else latency
+        node = node.input
+    algorithms: set[object] = set()
+    if isinstance(node, nodes.Join):
+        algorithms = {node.how}
+    elif isinstance(node, nodes.Aggregate):
+        # sums of all kinds are one, every other aggregation has its own
+        algorithms = {type(each) for each in node.aggregations.values() if not isinstance(each, SUMS)}
+    return type(node), frozenset(algorithms), latency
+
+
+SUMS = agg.Count | agg.Sum | agg.Avg | agg.Var | agg.Stddev
+SHARING = Counter(map(_operator_and_latency, CASES))
+
+
+def _examples(name: str) -> int:
+    """The examples of a profile are for each operator and latency: its cases share them.
+
+    A case gets a hundred of its own, if there are so many.
+    """
+    examples = settings().max_examples
+    return max(min(100, examples), -(-examples // SHARING[_operator_and_latency(name)]))
 
 
 def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stream]]:
@@ -37,14 +68,16 @@ def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stre
 
 
 @each_case
-@given(data=st.data())
-def test_every_prefix_is_valid_and_right_and_what_is_settled_is_final(
-    name: str, data: st.DataObject
-) -> None:
-    trial = Trial(CASES[name]())
-    for source, part in _draw_arrivals(data, trial.case):
-        trial.push(source, part)
-    trial.close()
+def test_every_prefix_is_valid_and_right_and_what_is_settled_is_final(name: str) -> None:
+    @settings(max_examples=_examples(name))
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        trial = Trial(CASES[name]())
+        for source, part in _draw_arrivals(data, trial.case):
+            trial.push(source, part)
+        trial.close()
+
+    law()
 
 
 @each_case
