@@ -394,9 +394,10 @@ def _continuations(said: list[Element], row: Event) -> Iterator[list[Insert]]:
     payloads = {
         identity(element.payload): element.payload for element in said if isinstance(element, Insert)
     }
-    for payload, copies, v, x in product(payloads.values(), (1, 3), (None, 10**6), (None, 1e6, nan)):
-        changed = {"v": payload["v"] if v is None else v, "x": payload["x"] if x is None else x}
-        yield [Insert(start, row.ve, {**payload, **changed})] * copies
+    others: list[dict[str, Any]] = [{}, {"v": 10**6}, {"x": 1e6}, {"x": nan}, {"v": 10**6, "x": nan}]
+    # another key is another group, unless it is a value of the only one
+    for payload, copies, k, changed in product(payloads.values(), (1, 3), ({}, {"k": "zzz"}), others):
+        yield [Insert(start, row.ve, {**payload, **k, **changed})] * copies
 
 
 # Paper 1a Definition 9 and Theorem 7: strongly and ultra consistent
