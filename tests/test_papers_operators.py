@@ -84,6 +84,19 @@ def test_erratum_1_as_many_begin_as_end(latency: sw.OutputLatency, batch: int) -
 
 @each_latency
 @each_batch
+def test_erratum_1_one_of_two_events_that_end_there_moves_on(
+    latency: sw.OutputLatency, batch: int
+) -> None:
+    """Two events ended at 5, and one still does, whether or not 5 has been reached before."""
+    begun, later = _events((0, 10), (2, 5), (3, 5)), [sw.insert(12, 13, v=9)]
+    moved = [sw.adjust(2, 5, 4, v=1)]
+    expected = [(0, 2, 1), (2, 3, 2), (3, 4, 3), (4, 5, 2), (5, 10, 1), (12, 13, 1)]
+    assert _counted(latency, [*begun, *moved, *later], batch) == expected
+    assert _counted(latency, [*begun, *later, *moved], batch) == expected
+
+
+@each_latency
+@each_batch
 def test_erratum_2_several_events_end_at_one_time(latency: sw.OutputLatency, batch: int) -> None:
     """Algorithm 2: an entry for each would give rows [5, 5)."""
     elements = _events((0, 5), (1, 5), (2, 5), (12, 13))
