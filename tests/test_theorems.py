@@ -266,6 +266,10 @@ def _is_at_once_complete(name: str) -> bool:
             return False
         if isinstance(node, OF_RUNS) and sw.PERFECTNESS_PRESERVING in latencies.values():
             return False
+        # an aggregate that promises no more than its earliest open row leaves the next one waiting
+        over_another = isinstance(node, nodes.Aggregate) and isinstance(node.input, nodes.Aggregate)
+        if over_another and sw.PERFECTNESS_PRESERVING in latencies.values():
+            return False
     return True
 
 
