@@ -16,7 +16,7 @@ from slackwater.kernels import endpoints
 from slackwater.kernels import records as kernels
 from slackwater.timelines import Timelines, Touched
 
-__all__ = ["Moves", "Records", "rows_of"]
+__all__ = ["Records", "rows_of"]
 
 kernel: Any = kernels
 endpoint_kernel: Any = endpoints
@@ -24,33 +24,6 @@ endpoint_kernel: Any = endpoints
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """A script: copies that come and go, and reads, in order."""
-
-    script: Ints
-
-    @property
-    def key(self) -> Ints:
-        """Whose group it is."""
-        return self.script[:, 0]
-
-    @property
-    def count(self) -> Ints:
-        """How many copies come (> 0) or go (< 0); 0 is a read."""
-        return self.script[:, 1]
-
-    def label(self, which: int) -> Ints:
-        """What the copies carry."""
-        return self.script[:, 2 + which]
-
-    @property
-    def entries_read(self) -> Ints:
-        """The entry of each read."""
-        read: Ints = self.script[self.count == 0, 2]
-        return read
 
 
 @dataclass(slots=True)
@@ -75,8 +48,8 @@ class Records:
             self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
             self.cursors = np.concatenate([self.cursors, np.zeros(more, dtype=np.int64)])
 
-    def follow(self, timelines: Timelines, what: Touched) -> Moves:
-        """Take in what has touched the timelines; the moves and reads through it."""
+    def follow(self, timelines: Timelines, what: Touched) -> Ints:
+        """Take in what has touched the timelines; the script of moves and reads through it."""
         self.admit(len(timelines.slabs))
         keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
         changes = what.changes.rows
@@ -110,7 +83,8 @@ class Records:
             script,
         )
         self.size += grown
-        return Moves(script[:length])
+        found: Ints = script[:length]
+        return found
 
     def _grow(self, needed: int) -> None:
         if needed > len(self.pool):
@@ -118,14 +92,15 @@ class Records:
             pool[: self.top] = self.pool[: self.top]
             self.pool = pool
 
-    def forget(self, cti: int) -> Moves:
-        """Drop what is before the cti; the moves that lead past it."""
+    def forget(self, cti: int) -> Ints:
+        """Drop what is before the cti; the script that leads past it."""
         none = np.empty((0, self.pool.shape[1]), dtype=np.int64)
         length, _ = kernel.forget(self.slabs, self.pool, self.cursors, self.labels, cti, none)
         # one row more, for a script of no rows only counts
         script = np.empty((length + 1, self.pool.shape[1]), dtype=np.int64)
         length, self.size = kernel.forget(self.slabs, self.pool, self.cursors, self.labels, cti, script)
-        return Moves(script[:length])
+        found: Ints = script[:length]
+        return found
 
     def renumber(self, alive: Mask) -> None:
         """Keys have new numbers: compact the slabs of those that are left."""

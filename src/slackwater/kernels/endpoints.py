@@ -243,7 +243,8 @@ def by_key(
             index[n] = at
             at = following[at]
             n += 1
-        _sort_changes(index, 0, n, spare, changes, labels)
+        if n > 1:
+            _sort_changes(index, 0, n, spare, changes, labels)
         start = w
         for j in range(n):
             own = index[j]
@@ -331,7 +332,7 @@ def merge_runs(left, left_floats, right, right_floats, labels, out, out_floats):
     return w
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _first_from(entries, start, size, time):
     """The first of a slab's entries that is not before that time."""
     low, high = 0, size
@@ -350,7 +351,7 @@ def room_needed(slabs, entries, keys, first, changes):
     pool, scratch = 0, 0
     for i in range(len(keys)):
         if i + 2 * _AHEAD < len(keys):
-            prefetch(slabs, keys[i + 2 * _AHEAD])  # type: ignore[call-arg]
+            prefetch(slabs, keys[i + 2 * _AHEAD])
             prefetch(entries, slabs[keys[i + _AHEAD], START])
         k = keys[i]
         start, size, room = slabs[k]
@@ -386,6 +387,7 @@ def make_room(slabs, top, free, keys, first, entries, floats):
             place = free[n]
             if place >= 0:
                 free[n] = entries[place, TIME]
+                prefetch(entries, free[n])
             else:
                 place = top
                 top += 1 << n
@@ -590,7 +592,7 @@ def emit(
     return n
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _is_open_since(slabs, entries, key, time):
     """Whether a key's last row is open since then, and nothing of it is shown."""
     if key >= len(slabs) or slabs[key, SIZE] == 0:

@@ -237,7 +237,7 @@ def _same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]
     return same
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _mixed(value: np.uint64) -> np.uint64:
     """Spread the bits: integers that are their own hash often differ in few of them."""
     value ^= value >> np.uint64(33)
@@ -246,7 +246,7 @@ def _mixed(value: np.uint64) -> np.uint64:
     return value
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _hash_row(rows, i):
     value = np.uint64(0)
     for a in range(rows.shape[1]):

@@ -8,6 +8,8 @@ next places are known, it need not.
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
@@ -20,7 +22,7 @@ _TO_WRITE, _KEEP, _DATA = ir.Constant(_INT, 1), ir.Constant(_INT, 3), ir.Constan
 
 
 @intrinsic
-def prefetch(typing_context, array, row):
+def _prefetch(typing_context, array, row):
     """Fetch a row of a matrix. Any row may be named, also one that is not there."""
 
     def generate(context, builder, signature, arguments):
@@ -34,3 +36,7 @@ def prefetch(typing_context, array, row):
         return context.get_dummy_value()
 
     return types.void(array, row), generate
+
+
+prefetch: Any = _prefetch
+"""compiled code calls it with a matrix and a row, which mypy cannot follow"""

@@ -33,11 +33,11 @@ from slackwater.kernels.endpoints import (
     _first_from,
 )
 
-__all__ = ["COUNT", "follow", "forget", "script_room"]
+__all__ = ["COUNT", "S_COUNT", "S_KEY", "S_LABELS", "follow", "forget", "script_room"]
 
 COUNT = 1
-# in the script, too
-_S_KEY, _S_COUNT, _S_LABELS = 0, 1, 2
+# columns of a script
+S_KEY, S_COUNT, S_LABELS = 0, 1, 2
 
 
 @njit(cache=True)
@@ -53,7 +53,7 @@ def script_room(slabs, records, cursors, keys, first, changes, touched):
     return moves, scratch
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _is_before(left, i, right, j, labels):
     """Whether record i comes before change j: negative; zero if it is about the same."""
     if left[i, TIME] != right[j, TIME]:
@@ -66,9 +66,9 @@ def _is_before(left, i, right, j, labels):
 
 @njit(cache=True, inline="always")
 def _move(script, n, key, count, records, x, labels):
-    script[n, _S_KEY], script[n, _S_COUNT] = key, count
+    script[n, S_KEY], script[n, S_COUNT] = key, count
     for a in range(labels):
-        script[n, _S_LABELS + a] = records[x, 2 + a]
+        script[n, S_LABELS + a] = records[x, 2 + a]
 
 
 @njit(cache=True)
@@ -136,7 +136,7 @@ def follow(
                 _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
                 n += 1
                 at += 1
-            script[n, _S_KEY], script[n, _S_COUNT], script[n, _S_LABELS] = k, 0, x
+            script[n, S_KEY], script[n, S_COUNT], script[n, S_LABELS] = k, 0, x
             n += 1
         cursors[k] = at
     return n, grown

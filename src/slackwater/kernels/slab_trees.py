@@ -32,8 +32,10 @@ from numba import njit
 
 from slackwater.kernels.prefetch import prefetch
 
-__all__ = ["copies_before", "items", "pack", "packed_room", "run"]
+__all__ = ["items", "pack", "packed_room", "release", "run"]
 
+# columns of a move
+LIST, COUNT, WHO = 0, 1, 2
 # columns of a row
 A, B, COPIES, CHILD = 0, 1, 2, 3
 # columns of a root: its slab, and how many items and copies the list has
@@ -41,7 +43,7 @@ START, SIZE, ROOM, LEVEL, ITEMS, TOTAL = 0, 1, 2, 3, 4, 5
 # what is counted for all lists: rows of the pool that were allotted, items
 TOP, STORED = 0, 1
 # kinds of reads
-LOWEST, HIGHEST, BETWEEN, DISTINCT, BEFORE = 0, 1, 2, 3, 4
+LOWEST, HIGHEST, BETWEEN, DISTINCT = 0, 1, 2, 3
 
 NONE = -1
 FIRST_ROOM = 4
@@ -53,7 +55,7 @@ _AHEAD = 16
 # Slabs
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _room_class(room):
     """Which of the rooms 4, 8, 16, ... that is."""
     number = 0
@@ -62,7 +64,7 @@ def _room_class(room):
     return number
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _allot(room, pool, free, counts):
     """Where a slab of that room may be."""
     number = _room_class(room)
@@ -72,17 +74,19 @@ def _allot(room, pool, free, counts):
         counts[TOP] += room
     else:
         free[number] = pool[start, 0]
+        # for the next one that needs such a slab
+        prefetch(pool, free[number])
     return start
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _give_back(start, room, pool, free):
     number = _room_class(room)
     pool[start, 0] = free[number]
     free[number] = start
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _copy(pool, source, target, rows):
     for i in range(rows):
         for c in range(4):
@@ -105,7 +109,7 @@ def _close_gap(pool, at, end):
             pool[i, c] = pool[i + 1, c]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _move(roots, k, room, pool, free, counts):
     """Give a list of level 0 a slab of another room."""
     start = _allot(room, pool, free, counts)
@@ -139,43 +143,48 @@ def _first_from(pool, start, size, rank_a, rank_b, order_a, order_b):
 
 @njit(cache=True)
 def run(
-    moved, done, lists, copies, a, b,  # the script, how many moves and reads of it are done
+    moves, done, member, own, second,  # the script, how far it is done; see sorted_lists.Script
     codes, order_a, order_b, limit,
     pool, fill, roots, free, counts,
-    path, out,
+    path, out, column,
 ):  # fmt: skip
-    """Go on with the script: how many moves and reads are done, and rows that the next move may need."""
-    for i in range(moved, len(lists)):
-        k = lists[i]
-        if i + 2 * _AHEAD < len(lists):
-            prefetch(roots, lists[i + 2 * _AHEAD])  # type: ignore[call-arg]
-            prefetch(pool, roots[lists[i + _AHEAD], START])
-        n = copies[i]
+    """Go on with the script: how far it is done, and rows that the next move may need."""
+    for i in range(done, len(moves)):
+        if i + 2 * _AHEAD < len(moves):
+            prefetch(roots, moves[i + 2 * _AHEAD, LIST])
+            ahead = roots[moves[i + _AHEAD, LIST], START]
+            prefetch(pool, ahead)
+            prefetch(pool, ahead + 2)
+        k, n = moves[i, LIST], moves[i, COUNT]
         if n == 0:
-            _read(roots, k, a[i], codes, order_a, pool, fill, out, done)
-            done += 1
+            _read(roots, k, codes, pool, fill, out, moves[i, WHO], column)
             continue
+        if not (moves[i, WHO] >> member) & 1:
+            continue
+        a, b = moves[i, own], np.int64(0)
+        if second >= 0:
+            b = moves[i, second]
         needed = 2 * roots[k, ROOM] + FIRST_ROOM
         if needed > limit:
             needed = (roots[k, LEVEL] + 2) * limit
         if counts[TOP] + needed > len(pool):
-            return i, done, needed
-        rank_a, rank_b = _rank(order_a, a[i]), _rank(order_b, b[i])
+            return i, needed
+        rank_a, rank_b = _rank(order_a, a), _rank(order_b, b)
         if roots[k, LEVEL] > 0:
             if n > 0:
                 _add_deep(
-                    roots, k, n, a[i], b[i], rank_a, rank_b,
+                    roots, k, n, a, b, rank_a, rank_b,
                     order_a, order_b, limit, pool, fill, free, counts,
                 )  # fmt: skip
             else:
                 _remove_deep(
-                    roots, k, -n, a[i], b[i], rank_a, rank_b,
+                    roots, k, -n, a, b, rank_a, rank_b,
                     order_a, order_b, limit, pool, fill, free, counts, path,
                 )  # fmt: skip
             continue
         start, size = roots[k, START], roots[k, SIZE]
         at = start + _first_from(pool, start, size, rank_a, rank_b, order_a, order_b)
-        here = at < start + size and pool[at, A] == a[i] and pool[at, B] == b[i]
+        here = at < start + size and pool[at, A] == a and pool[at, B] == b
         roots[k, TOTAL] += n
         if here:
             pool[at, COPIES] += n
@@ -193,7 +202,7 @@ def run(
             if size == limit:
                 roots[k, TOTAL] -= n
                 _add_deep(
-                    roots, k, n, a[i], b[i], rank_a, rank_b,
+                    roots, k, n, a, b, rank_a, rank_b,
                     order_a, order_b, limit, pool, fill, free, counts,
                 )  # fmt: skip
                 continue
@@ -201,11 +210,11 @@ def run(
             at += roots[k, START] - start
             start = roots[k, START]
         _open_gap(pool, at, start + size)
-        pool[at, A], pool[at, B], pool[at, COPIES] = a[i], b[i], n
+        pool[at, A], pool[at, B], pool[at, COPIES] = a, b, n
         roots[k, SIZE] += 1
         roots[k, ITEMS] += 1
         counts[STORED] += 1
-    return len(lists), done, 0
+    return len(moves), 0
 
 
 @njit(cache=True)
@@ -348,10 +357,9 @@ def _join(pool, fill, parent, row, limit, free):
 # Reads
 
 
-@njit(cache=True)
-def _read(roots, k, a, codes, order_a, pool, fill, out, at):
+@njit(cache=True, inline="always")
+def _read(roots, k, codes, pool, fill, out, at, column):
     """Write what each read gives, one after the other."""
-    column = 0
     for i in range(len(codes)):
         kind = codes[i, 0]
         if kind == LOWEST:
@@ -362,21 +370,19 @@ def _read(roots, k, a, codes, order_a, pool, fill, out, at):
             column += 1 + codes[i, 1]
         elif kind == BETWEEN:
             out[at, column] = roots[k, TOTAL]
+            out[at, column + 1] = out[at, column + 2] = 0
             if roots[k, TOTAL] > 0:
                 steps, rest = _multiply_divide(roots[k, TOTAL] - 1, codes[i, 1], codes[i, 2])
                 out[at, column + 1] = out[at, column + 2] = _value_at(roots, k, steps, pool, fill)
                 if rest:
                     out[at, column + 2] = _value_at(roots, k, steps + 1, pool, fill)
             column += 3
-        elif kind == DISTINCT:
+        else:
             out[at, column] = roots[k, ITEMS]
             column += 1
-        else:
-            out[at, column] = copies_before(roots, k, a, order_a, pool, fill)
-            column += 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _lowest(roots, k, most, part, pool, fill, out, at, column):
     wanted = min(most, roots[k, TOTAL])
     out[at, column] = wanted
@@ -389,9 +395,11 @@ def _lowest(roots, k, most, part, pool, fill, out, at, column):
                 out[at, column + done] = pool[row, part]
             if done == wanted:
                 break
+    for rest in range(wanted, most):
+        out[at, column + 1 + rest] = 0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _highest(roots, k, most, part, pool, fill, out, at, column):
     wanted = min(most, roots[k, TOTAL])
     out[at, column] = wanted
@@ -404,9 +412,11 @@ def _highest(roots, k, most, part, pool, fill, out, at, column):
                 out[at, column + done] = pool[row, part]
             if done == wanted:
                 break
+    for rest in range(wanted, most):
+        out[at, column + 1 + rest] = 0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _leaf(roots, k, index, pool, fill):
     """Where the leaf with a copy starts and ends, and the copy's index in it."""
     start, size = roots[k, START], roots[k, SIZE]
@@ -420,7 +430,7 @@ def _leaf(roots, k, index, pool, fill):
     return start, start + size, index
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _leaf_from_end(roots, k, index, pool, fill):
     """The same for a copy that is counted from the end."""
     start, size = roots[k, START], roots[k, SIZE]
@@ -469,27 +479,6 @@ def _multiply_divide(factor, numerator, denominator):
     return quotient, rest
 
 
-@njit(cache=True)
-def copies_before(roots, k, a, order_a, pool, fill):
-    """How many copies of a list have an a that comes before this one."""
-    rank = _rank(order_a, a)
-    start, size = roots[k, START], roots[k, SIZE]
-    copies = 0
-    for _ in range(roots[k, LEVEL]):
-        row, end = start, start + size
-        # of the children that begin before it, the last may have others
-        while row + 1 < end and _rank(order_a, pool[row + 1, A]) < rank:
-            copies += pool[row, COPIES]
-            row += 1
-        start = pool[row, CHILD]
-        size = fill[start >> 2]
-    for row in range(start, start + size):
-        if _rank(order_a, pool[row, A]) >= rank:
-            break
-        copies += pool[row, COPIES]
-    return copies
-
-
 # All at once
 
 
@@ -506,6 +495,15 @@ def items(pool, fill, roots, number, a, b, count):
                 count[out] = pool[row, COPIES]
                 done += count[out]
                 out += 1
+
+
+@njit(cache=True)
+def release(dead, pool, free, counts):
+    """Give back the slabs of these lists, which are not trees."""
+    for k in range(len(dead)):
+        if dead[k, ROOM] > 0:
+            _give_back(dead[k, START], dead[k, ROOM], pool, free)
+            counts[STORED] -= dead[k, ITEMS]
 
 
 @njit(cache=True)

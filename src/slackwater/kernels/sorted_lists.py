@@ -18,7 +18,6 @@ import numpy.typing as npt
 from slackwater.kernels import slab_trees as trees
 
 __all__ = [
-    "Before",
     "Between",
     "Distinct",
     "Highest",
@@ -34,6 +33,8 @@ Mask = npt.NDArray[np.bool_]
 _ROOT_WIDTH = 8
 """a power of two: a root fills one line of the cache"""
 _LARGEST_ROOM = 128
+_LOOSE = 16
+"""so many rows of the pool for each item are not worth packing"""
 
 
 @dataclass(frozen=True)
@@ -95,24 +96,23 @@ class Distinct:
     code = (trees.DISTINCT, 0, 0)
 
 
-@dataclass(frozen=True)
-class Before:
-    """How many copies have an a that comes before the a of the move."""
-
-    width = 1
-    code = (trees.BEFORE, 0, 0)
-
-
-Read: TypeAlias = Lowest | Between | Distinct | Before
+Read: TypeAlias = Lowest | Between | Distinct
 
 
 class Script(NamedTuple):
-    """Moves in order: add `count` copies of (a, b) to a list, take them away (< 0), or read it (0)."""
+    """Moves in order, of which some concern these lists.
 
-    list: Ints
-    count: Ints  # type: ignore[assignment]
-    a: Ints
-    b: Ints
+    The columns of a move are list, count, who, and any others. It adds `count` copies of (a, b) to the
+    list, or takes them away (< 0), if the bit `member` of who is set. Where count is 0 the list is read,
+    and who is the row that the answer is written to.
+    """
+
+    moves: Ints
+    a: int
+    """which column is a"""
+    b: int | None = None
+    """... and b; None: it is 0 everywhere"""
+    member: int = 0
 
 
 @dataclass(slots=True)
@@ -153,24 +153,40 @@ class SortedLists:
         """How many items are stored."""
         return int(self.counts[trees.STORED])
 
-    def run(self, script: Script, reads: tuple[Read, ...], order_a: Ints, order_b: Ints) -> Ints:
-        """Execute the moves; one row per move that reads, with what all reads give side by side.
+    def run(
+        self,
+        script: Script,
+        reads: tuple[Read, ...],
+        orders: tuple[Ints, Ints],
+        out: Ints,
+        column: int = 0,
+    ) -> None:
+        """Execute the moves; what the reads give is written side by side, from that column on.
 
-        An order array has the rank of each number; it is empty if numbers are compared themselves.
+        The orders of a and of b have the rank of each number; one is empty if numbers are compared
+        themselves.
         """
-        moves = Script(*map(_loop_array, script))
         codes = np.array([read.code for read in reads], dtype=np.int64).reshape(-1, 3)
-        width = sum(read.width for read in reads)
-        out = np.zeros((np.count_nonzero(script.count == 0), width), dtype=np.int64)
-        orders = _loop_array(order_a), _loop_array(order_b)
+        order_a, order_b = map(_loop_array, orders)
         path = np.empty((trees.MOST_LEVELS + 2, 2), dtype=np.int64)
-        moved = read_so_far = 0
-        while moved < len(script.list):
-            moved, read_so_far, needed = trees.run(
-                moved, read_so_far, *moves, codes, *orders, self.limit, *self._arrays(), path, out
+        columns = script.member, script.a, -1 if script.b is None else script.b
+        moves = _loop_array(script.moves)
+        done = 0
+        while done < len(moves):
+            done, needed = trees.run(
+                moves,
+                done,
+                *columns,
+                codes,
+                order_a,
+                order_b,
+                self.limit,
+                *self._arrays(),
+                path,
+                out,
+                column,
             )
             self._grow(needed)
-        return out
 
     def _arrays(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         return self.pool, self.fill, self.roots, self.free, self.counts
@@ -199,8 +215,17 @@ class SortedLists:
         """Drop the lists that are not alive and number the others 0, 1, ... in the same order.
 
         The numbers of items are replaced, if new ones are given; their order must be that of the old
-        ones. The pool is packed.
+        ones. The pool is packed where that is not for nothing.
         """
+        dead = self.roots[~alive]
+        same_items = a_numbers is None and b_numbers is None and not dead[:, trees.LEVEL].any()
+        if same_items and self.counts[trees.TOP] <= _LOOSE * max(self.rows(), self.limit):
+            trees.release(dead, self.pool, self.free, self.counts)
+            self.roots = self.roots[alive]
+        else:
+            self._pack(alive, a_numbers, b_numbers)
+
+    def _pack(self, alive: Mask, a_numbers: Ints | None, b_numbers: Ints | None) -> None:
         number, a, b, count = self.items()
         keep = alive[number]
         number, a, b, count = (column[keep] for column in (number, a, b, count))

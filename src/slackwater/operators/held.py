@@ -31,6 +31,7 @@ import pyarrow as pa
 from slackwater.errors import OperatorError, PlanError
 from slackwater.identity import place
 from slackwater.kernels import precise
+from slackwater.kernels import records as kernels
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.labels import Labels
 from slackwater.kernels.sorted_lists import (
@@ -45,7 +46,7 @@ from slackwater.kernels.sorted_lists import (
 from slackwater.plan import aggregations as agg
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.expressions import type_of
-from slackwater.records import Moves, Records, rows_of
+from slackwater.records import Records, rows_of
 from slackwater.timelines import Timelines, Touched
 
 __all__ = ["Held", "State"]
@@ -311,47 +312,41 @@ class Held:
     def fill(self, state: State, timelines: Timelines, what: Touched, keys: int) -> None:
         """Compute the results of the entries that were touched."""
         moves = state.records.follow(timelines, what)
-        read = moves.entries_read
-        results = np.empty((len(read), self.width), dtype=np.int64)
-        self._run(state, moves, keys, results)
-        timelines.entries[read, timelines.entries.shape[1] - self.width :] = results
+        self._run(state, moves, keys, timelines.entries)
 
-    def _run(self, state: State, moves: Moves, keys: int, results: Ints) -> None:
+    def _run(self, state: State, moves: Ints, keys: int, entries: Ints) -> None:
+        """Lead the lists and folds through the moves; what is read goes to the entries."""
+        results = entries.shape[1] - self.width
         for i, order in enumerate(self._orders):
-            at = self._offsets[i]
-            order_a, order_b = _ranks(state, order.a), _ranks(state, order.b)
-            script = self._script(moves, i, order.a, order.b)
-            state.lists[i].admit(keys)
-            read = state.lists[i].run(script, tuple(order.reads), order_a, order_b)
-            results[:, at : at + order.width] = read
+            lists = state.lists[i]
+            lists.admit(keys)
+            lists.run(
+                self._script(moves, i, order.a, order.b),
+                tuple(order.reads),
+                (_ranks(state, order.a), _ranks(state, order.b)),
+                entries,
+                results + self._offsets[i],
+            )
         for j, fold in enumerate(self._folds):
-            i = len(self._orders) + j
-            script = self._script(moves, i, fold.own, fold.start)
-            read = self._run_fold(state, j, script, keys)
-            if len(results):
-                results[:, self._fold_offset + j] = read
+            script = self._script(moves, len(self._orders) + j, fold.own, fold.start)
+            state.lists[len(self._orders) + j].admit(keys)
+            self._run_fold(state, j, script, entries, results + self._fold_offset + j)
 
-    def _script(self, moves: Moves, member: int, a: int, b: int | None) -> Script:
-        """The moves of those that belong to an order, and the reads."""
-        count, mask = moves.count, moves.label(_MASK)
-        mine = (count == 0) | ((mask >> member) & 1 == 1)
-        columns = (moves.key, count, moves.label(a), moves.label(a if b is None else b))
-        if not mine.all():
-            key, count, own, second = (column[mine] for column in columns)
-        else:
-            key, count, own, second = columns
-        return Script(key, count, own, np.zeros_like(own) if b is None else second)
+    @staticmethod
+    def _script(moves: Ints, member: int, a: int, b: int | None) -> Script:
+        return Script(moves, kernels.S_LABELS + a, None if b is None else kernels.S_LABELS + b, member)
 
-    def _run_fold(self, state: State, j: int, script: Script, keys: int) -> Ints:
+    def _run_fold(self, state: State, j: int, script: Script, entries: Ints, column: int) -> None:
         fold, lists = self._folds[j], state.lists[len(self._orders) + j]
         known, cache = state.labels[fold.own], state.caches[j]
         assert isinstance(known, Keys)
         if cache.groups is None:
             cache.groups = {}
             key, row, start, count = lists.items()
-            fold.run(cache.groups, Script(key, count, row, start), known)
-        lists.admit(keys)
-        lists.run(script, (), _NO_ORDER, _NO_ORDER)
+            moves = np.stack([key, count, np.ones_like(key), row, start], axis=1)
+            fold.run(cache.groups, Script(moves, 3, 4), known)
+        # only to remember who is there: it asks for nothing
+        lists.run(script, (), (_NO_ORDER, _NO_ORDER), entries)
         results = fold.run(cache.groups, script, known)
         try:
             series = pl.Series(_RESULT, results, dtype=fold.dtype, strict=True)
@@ -361,7 +356,9 @@ class Held:
                 detail=str(problem).splitlines()[0],
                 hint="declare another dtype, or convert the result",
             ) from problem
-        return state.results[j].number(series.to_frame())
+        is_read = script.moves[:, kernels.S_COUNT] == 0
+        read = script.moves[is_read, kernels.S_LABELS]
+        entries[read, column] = state.results[j].number(series.to_frame())
 
     def results(self, state: State, results: Ints) -> dict[str, pl.Series]:
         """The value of each aggregation, for each row of results."""
@@ -379,7 +376,7 @@ class Held:
         To be called when the timelines have forgotten and are not yet renumbered.
         """
         moves = state.records.forget(cti)
-        self._run(state, moves, keys, np.empty((0, self.width), dtype=np.int64))
+        self._run(state, moves, keys, timelines.entries)
         every = np.zeros(len(state.records.slabs), dtype=np.bool_)
         every[: len(alive)] = alive
         state.records.renumber(every)
@@ -626,12 +623,15 @@ class _Fold:
 
     def run(self, groups: dict[int, Any], script: Script, known: Keys) -> list[Any]:
         """Follow the moves; the results that are asked for. A group is (how many copies, its value)."""
-        is_read = script.count == 0
-        rows = known.take(np.ascontiguousarray(script.a[~is_read])).rows()
+        moves, a, b, member = script
+        is_read = moves[:, kernels.S_COUNT] == 0
+        moves = moves[is_read | ((moves[:, kernels.S_LABELS] >> member) & 1 == 1)]
+        changes = moves[moves[:, kernels.S_COUNT] != 0]
+        rows = known.take(np.ascontiguousarray(changes[:, a])).rows()
         values = iter(rows if self.start is not None else [value for (value,) in rows])
-        starts = iter(script.b[~is_read].tolist())
+        starts = iter([0] * len(changes) if b is None else changes[:, b].tolist())
         results = []
-        for key, count in zip(script.list.tolist(), script.count.tolist(), strict=True):
+        for key, count in moves[:, [kernels.S_KEY, kernels.S_COUNT]].tolist():
             size, group = groups.get(key) or (0, None)
             if count == 0:
                 results.append(self._asked(self.result, group) if size else None)

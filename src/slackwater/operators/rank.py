@@ -157,7 +157,7 @@ class Rank:
         records.admit(len(timelines.slabs))
         lists.admit(len(timelines.slabs))
         cursors = records.cursors[what.touched[:, endpoints.T_KEY]]
-        moves = records.follow(timelines, what)
+        script = records.follow(timelines, what)
         is_cut = np.empty(len(what.touched), dtype=np.bool_)
         since = np.empty(len(what.touched), dtype=np.int64)
         lists.pool, lists.top, out, rows = kernel.follow(
@@ -170,7 +170,7 @@ class Rank:
             records.slabs,
             records.pool,
             cursors,
-            moves.script,
+            script,
             *self._order(state),
             lists.slabs,
             lists.pool,
@@ -235,7 +235,7 @@ class Rank:
         every = len(alive)
         records.admit(every)
         lists.admit(every)
-        script = records.forget(cti).script
+        script = records.forget(cti)
         lists.pool, lists.top = kernel.move(
             script, *self._order(state), lists.slabs, lists.pool, lists.top
         )
