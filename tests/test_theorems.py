@@ -471,7 +471,6 @@ def test_1a_theorems_8_and_9_perfectness_preserving_says_less_than_eager_and_ord
     assert _size(query.latency(sw.PERFECTNESS_PRESERVING), stream) <= _size(query.latency(other), stream)
 
 
-@pytest.mark.xfail(strict=True, reason="a row that was cut where no endpoint remains grows at every cti")
 def test_1a_theorems_8_and_9_perfectness_preserving_says_less_however_many_ctis() -> None:
     """Erratum 3's stream, with a cti at every instant."""
     p: dict[str, Any] = {"k": "a", "v": 1, "x": 0.0}

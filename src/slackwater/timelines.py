@@ -282,7 +282,14 @@ class Timelines:
 
     # promises
 
-    def last_pending(self, until: int) -> int:
+    def reach(self, cti: int) -> Touched:
+        """Take in the endpoints that a cti has passed; the horizon goes to the last of them."""
+        horizon = max(self.horizon, self._last_pending(cti))
+        touched = self.touch(None, self.no_weights(), len(self.slabs), cti)
+        self.horizon = horizon
+        return touched
+
+    def _last_pending(self, until: int) -> int:
         """The last endpoint that is pending and not after `until`; BEGIN if there is none."""
         times = []
         for run in self.pending:
@@ -292,7 +299,10 @@ class Timelines:
         return max(times, default=BEGIN)
 
     def lengthen_cut(self, until: int) -> Said:
-        """Rows that were cut where no endpoint remains, and would be frozen so: shown up to `until`."""
+        """Rows that were cut where no endpoint remains, and that a cti would freeze so.
+
+        They are shown up to their next endpoint, and need no further look until it moves.
+        """
         keys = self.cut[self.slabs[self.cut, endpoints.SIZE] > 0]
         last = self._last(keys)
         entry = self.entries[last]
@@ -300,12 +310,29 @@ class Timelines:
         self.cut = keys = keys[still]
         short = entry[still, endpoints.SHOWN] < until
         keys, last, entry = keys[short], last[still][short], entry[still][short]
+        ends = self._next_pending(keys)
         out = np.empty((len(keys), 1 + self.entries.shape[1]), dtype=np.int64)
         out[:, 0], out[:, 1] = keys, entry[:, endpoints.TIME]
-        out[:, 2], out[:, 3] = entry[:, endpoints.SHOWN], until
+        out[:, 2], out[:, 3] = entry[:, endpoints.SHOWN], ends
         out[:, 4:] = entry[:, endpoints.SUMS :]
-        self.entries[last, endpoints.SHOWN] = until
+        self.entries[last, endpoints.SHOWN] = ends
         return self._said(out, self.floats[last])
+
+    def _next_pending(self, keys: Ints) -> Ints:
+        """The first pending endpoint of each of these keys, which are sorted and have one."""
+        if not len(keys):
+            return _NO_ROWS
+        wanted = np.zeros(len(self.slabs), dtype=np.bool_)
+        wanted[keys] = True
+        rows = np.concatenate([run.rows[wanted[run.rows[:, endpoints.KEY]]] for run in self.pending])
+        key, time = rows[:, endpoints.KEY], rows[:, endpoints.TIME]
+        order = np.lexsort((time, key))
+        key, time = key[order], time[order]
+        starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(time, prepend=time[0]))
+        # one run may have what another takes away
+        refs = np.add.reduceat(rows[order, endpoints.CHANGE_REFS], starts)
+        key, time = key[starts][refs > 0], time[starts][refs > 0]
+        return time[np.searchsorted(key, keys)]
 
     def _last(self, keys: Ints) -> Ints:
         last: Ints = self.slabs[keys, endpoints.START] + self.slabs[keys, endpoints.SIZE] - 1
@@ -339,10 +366,12 @@ class Timelines:
     def renumber(self, alive: Mask, numbers: Ints) -> None:
         """Keys have new numbers: compact the slabs of those that are left."""
         keep = np.flatnonzero(alive)
-        room = 2 * int(self.slabs[keep, endpoints.SIZE].sum())
+        # as many are to come again: what is not used of the room costs nothing, growing copies
+        room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
+        room = max(room, min(len(self.entries), 4 * room))
         slabs = np.zeros((len(keep), 3), dtype=np.int64)
-        entries = np.empty((2 * room, self.entries.shape[1]), dtype=np.int64)
-        floats = np.empty((2 * room, self.fwidth), dtype=np.float64)
+        entries = np.empty((room, self.entries.shape[1]), dtype=np.int64)
+        floats = np.empty((room, self.fwidth), dtype=np.float64)
         self.top = kernel.compact(self.slabs, keep, self.entries, self.floats, slabs, entries, floats)
         self.slabs, self.entries, self.floats = slabs, entries, floats
         self.free[:] = -1

@@ -334,8 +334,13 @@ def merge_runs(left, left_floats, right, right_floats, labels, out, out_floats):
 
 @njit(cache=True, inline="always")
 def _first_from(entries, start, size, time):
-    """The first of a slab's entries that is not before that time."""
-    low, high = 0, size
+    """The first of a slab's entries that is not before that time: often one of the last."""
+    high = size
+    step = 1
+    while high > 0 and entries[start + high - 1, TIME] >= time:
+        high = max(high - step, 0)
+        step *= 2
+    low, high = high, min(high + step, size)
     while low < high:
         middle = (low + high) // 2
         if entries[start + middle, TIME] < time:
@@ -352,7 +357,9 @@ def room_needed(slabs, entries, keys, first, changes):
     for i in range(len(keys)):
         if i + 2 * _AHEAD < len(keys):
             prefetch(slabs, keys[i + 2 * _AHEAD])
-            prefetch(entries, slabs[keys[i + _AHEAD], START])
+            last = slabs[keys[i + _AHEAD], START] + slabs[keys[i + _AHEAD], SIZE] - 1
+            for x in range(3):
+                prefetch(entries, last - x)
         k = keys[i]
         start, size, room = slabs[k]
         new = first[i + 1] - first[i]
@@ -424,6 +431,10 @@ def merge(
     fadded = np.zeros(fwidth, dtype=np.float64)
     s = grown = 0
     for c in range(len(keys)):
+        if c + _AHEAD < len(keys):
+            last = slabs[keys[c + _AHEAD], START] + slabs[keys[c + _AHEAD], SIZE] - 1
+            for x in range(3):
+                prefetch(entries, last - x)
         k = keys[c]
         base, n = slabs[k, START], slabs[k, SIZE]
         j, stop = first[c], first[c + 1]

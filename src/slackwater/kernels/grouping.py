@@ -22,6 +22,8 @@ import numpy.typing as npt
 import polars as pl
 from numba import njit
 
+from slackwater.kernels.prefetch import prefetch, prefetch_at
+
 __all__ = ["Keys"]
 
 Ints = npt.NDArray[np.int64]
@@ -33,6 +35,8 @@ _LEAST_SLOTS = 64
 _LEAST_DELTA = 4096
 _BITS = 63
 """one for each column that may be null"""
+_AHEAD = 8
+"""rounds between fetching a place and going there"""
 _NAN = np.array([np.nan]).view(np.int64)[0]
 
 
@@ -69,7 +73,7 @@ class Keys:
         if not self.schema:
             return pl.DataFrame(height=len(numbers))
         if self.is_fixed:
-            return self._decoded(self.values[numbers])
+            return self._decoded(_rows(self.values, numbers))
         old = numbers < self.base.height
         if old.all():
             return self.base[numbers]
@@ -258,8 +262,14 @@ def _hash_row(rows, i):
 def _find_or_add(slots, stored, size, rows, numbers, done):
     """Number the rows from `done` on, until half of the slots are full: how far, and how many."""
     mask = np.uint64(len(slots) - 1)
+    places = np.empty(len(rows), dtype=np.uint64)
     for i in range(done, len(rows)):
-        at = _mixed(_hash_row(rows, i)) & mask
+        places[i] = _mixed(_hash_row(rows, i)) & mask
+    for i in range(done, len(rows)):
+        if i + 2 * _AHEAD < len(rows):
+            prefetch_at(slots, places[i + 2 * _AHEAD])
+            prefetch(stored, slots[places[i + _AHEAD]])
+        at = places[i]
         number = slots[at]
         while number >= 0:
             same = True
@@ -279,6 +289,18 @@ def _find_or_add(slots, stored, size, rows, numbers, done):
             size += 1
         numbers[i] = number
     return len(rows), size
+
+
+@njit(cache=True)
+def _rows(stored, numbers):
+    """These rows."""
+    out = np.empty((len(numbers), stored.shape[1]), dtype=stored.dtype)
+    for i in range(len(numbers)):
+        if i + _AHEAD < len(numbers):
+            prefetch(stored, numbers[i + _AHEAD])
+        for a in range(stored.shape[1]):
+            out[i, a] = stored[numbers[i], a]
+    return out
 
 
 @njit(cache=True)

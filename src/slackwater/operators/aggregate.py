@@ -15,7 +15,7 @@ later.
 Pass: what the batch changes; on cti(t), all snapshots that end by t. Keep: per group the endpoints from
 the last one before the cti on. Propagate: cti(t); PERFECTNESS_PRESERVING only up to the earliest open
 snapshot of which nothing is shown, since it will be inserted with that start. A row that was cut where
-no endpoint remains is lengthened to t before cti(t) leaves.
+no endpoint remains is lengthened to its next one before cti(t) leaves, if that would freeze it.
 
     count     in:   a [0, 10)   b [4, 6)                                cti(6)
     EAGER     out:  1 [0, 10)   1 [0, 10) -> [0, 4), 2 [4, 6), 1 [6, 10)   cti(6)
@@ -42,7 +42,7 @@ from slackwater.operators.sums import DoesNotFit, Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.plan.aggregations import Aggregation, Count
 from slackwater.punctuations import Punctuation
-from slackwater.timelines import Said, Timelines, Weights
+from slackwater.timelines import Said, Timelines, Touched, Weights
 from slackwater.times import INF
 
 __all__ = ["Aggregate", "State"]
@@ -110,10 +110,10 @@ class Aggregate:
                 horizon = max(horizon, int(starts.max()))
         labels = self.held.labels_of(state.held, evaluated, rows.vs)
         weights = Weights(key, labels, ints, floats)
-        return self._absorb(state, rows, weights, horizon)
+        return self._shown(state, state.timelines.touch(rows, weights, len(state.keys), horizon))
 
-    def _absorb(self, state: State, rows: Batch | None, weights: Weights, horizon: int) -> Batch:
-        touched = state.timelines.touch(rows, weights, len(state.keys), horizon)
+    def _shown(self, state: State, touched: Touched) -> Batch:
+        """What the touched entries change in the output."""
         if self.held.width:
             self.held.fill(state.held, state.timelines, touched, len(state.keys))
         return self._rows(state, state.timelines.say(touched, open_ended=self._open_ended))
@@ -142,10 +142,7 @@ class Aggregate:
         cti, timelines = punctuation.before, state.timelines
         rows, promise = None, cti
         if self.latency is not OutputLatency.EAGER:
-            before = timelines.horizon
-            reached = timelines.last_pending(cti)
-            rows = self._absorb(state, None, timelines.no_weights(), cti)
-            timelines.horizon = max(before, reached)
+            rows = self._shown(state, timelines.reach(cti))
             if not self._open_ended:
                 lengthened = timelines.lengthen_cut(cti)
                 if len(lengthened.key):

@@ -145,9 +145,6 @@ class Rank:
                 horizon = max(horizon, int(starts.max()))
         ones, no_floats = np.ones((rows.rows, 1), dtype=np.int64), np.empty((rows.rows, 0))
         weights = Weights(state.values[number, ranks.KEY], number.reshape(-1, 1), ones, no_floats)
-        return self._absorb(state, rows, weights, horizon)
-
-    def _absorb(self, state: State, rows: Batch | None, weights: Weights, horizon: int) -> Batch:
         touched = state.timelines.touch(rows, weights, len(state.groups), horizon)
         return self._rows(state, self._follow(state, touched))
 
@@ -204,10 +201,7 @@ class Rank:
         cti, timelines = punctuation.before, state.timelines
         rows, promise = None, cti
         if self.latency is not OutputLatency.EAGER:
-            before = timelines.horizon
-            reached = timelines.last_pending(cti)
-            rows = self._absorb(state, None, timelines.no_weights(), cti)
-            timelines.horizon = max(before, reached)
+            rows = self._rows(state, self._follow(state, timelines.reach(cti)))
             if not self._open_ended:
                 rows = Batch.concat([rows, self._lengthened(state, cti)])
                 promise = min(cti, timelines.open_since())
