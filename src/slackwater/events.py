@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -258,8 +259,7 @@ class Batch:
     @classmethod
     def empty(cls, schema: pl.Schema) -> Batch:
         """No elements at all."""
-        none = np.empty(0, dtype=np.int64)
-        return cls(none, none, none, pl.DataFrame(schema=schema))
+        return _no_elements(tuple(schema.items()))
 
     @property
     def schema(self) -> pl.Schema:
@@ -375,6 +375,12 @@ class Batch:
             pl.concat([b.payload for b in batches]),
             tuple(controls),
         )
+
+
+@lru_cache(maxsize=256)
+def _no_elements(columns: tuple[tuple[str, pl.DataType], ...]) -> Batch:
+    none = np.empty(0, dtype=np.int64)
+    return Batch(none, none, none, pl.DataFrame(schema=dict(columns)))
 
 
 def _nothing(rows: int) -> Iterator[Payload]:

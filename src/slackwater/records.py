@@ -105,8 +105,8 @@ class Records:
     def renumber(self, alive: Mask) -> None:
         """Keys have new numbers: compact the slabs of those that are left."""
         keep = np.flatnonzero(alive)
-        room = 2 * int(self.slabs[keep, endpoints.SIZE].sum())
-        room = max(room, min(len(self.pool), 8 * room))
+        room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
+        room = max(room, min(len(self.pool), 4 * room))
         slabs = np.zeros((len(keep), 3), dtype=np.int64)
         pool = np.empty((room, self.pool.shape[1]), dtype=np.int64)
         floats = np.empty((len(self.pool), 0))

@@ -32,6 +32,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+_LOOSE = 16
+"""so many rows of the pool for each entry and key are too many"""
+_SPARSE = 2
+"""... and so many keys for each that is in use"""
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -173,15 +177,21 @@ class Timelines:
     def _near(self, rows: Batch | None, weights: Weights) -> Run:
         """The changes that the horizon has reached; others are put aside."""
         due = self._due()
-        if rows is None or not rows.rows:
-            return _joined(due, self._run(0))
-        near, far = self._run(2 * rows.rows), self._run(2 * rows.rows)
-        times = rows.vs, rows.old_ve, rows.new_ve
-        key, labels, ints, floats = weights
-        n, f = kernel.spread(key, *times, labels, ints, floats, self.horizon, *near, *far)
-        if f:
-            self._postpone(far.part(slice(0, f)))
-        return _joined([near.part(slice(0, n)), *due], near)
+        most = 0 if rows is None else 2 * rows.rows
+        near = self._run(most + sum(len(run.rows) for run in due))
+        n = 0
+        if rows is not None and rows.rows:
+            far = self._run(most)
+            times = rows.vs, rows.old_ve, rows.new_ve
+            key, labels, ints, floats = weights
+            n, f = kernel.spread(key, *times, labels, ints, floats, self.horizon, *near, *far)
+            if f:
+                self._postpone(far.part(slice(0, f)))
+        for run in due:
+            place = slice(n, n + len(run.rows))
+            near.rows[place], near.floats[place] = run
+            n = place.stop
+        return near.part(slice(0, n))
 
     def _run(self, rows: int) -> Run:
         columns = endpoints.LABELS + self.labels + self.width
@@ -343,25 +353,37 @@ class Timelines:
         notes = self.waiting, self.waiting_size, self.bounds
         return int(kernel.open_since(*notes, self.slabs, self.entries))
 
-    def forget(self, cti: int) -> Mask | None:
-        """Drop what the cti has frozen, now and then; if so, which keys are still in use."""
+    def forget(self, cti: int) -> bool:
+        """Drop what the cti has frozen, now and then; whether it was done."""
         if cti < INF and self.rows() < self.sweep_at:
-            return None
-        return self.sweep(cti)
+            return False
+        self.sweep(cti)
+        return True
 
-    def sweep(self, cti: int) -> Mask:
-        """Drop what the cti has frozen: which keys are still in use."""
+    def sweep(self, cti: int) -> None:
+        """Drop what the cti has frozen."""
         if cti == INF:
             self.slabs[:, endpoints.SIZE] = 0
             self.pending.clear()
             self.size = 0
         else:
-            self.size = kernel.purge(self.slabs, self.entries, cti)
-        alive: Mask = self.slabs[:, endpoints.SIZE] > 0
+            self.size = kernel.purge(self.slabs, self.entries, self.floats, cti)
+        self.sweep_at = state.sweep_after(self.rows())
+
+    def in_use(self, keys: int) -> Mask:
+        """Which of so many keys are."""
+        alive: Mask = self.slabs[:keys, endpoints.SIZE] > 0
         for run in self.pending:
             alive[run.rows[:, endpoints.KEY]] = True
-        self.sweep_at = state.sweep_after(self.rows())
         return alive
+
+    def is_loose(self, keys: int) -> bool:
+        """Whether keys that are not in use, or rooms, take so much that it is worth packing."""
+        if self.top > _LOOSE * (self.size + keys):
+            return True
+        few = keys // _SPARSE
+        with_entries = np.count_nonzero(self.slabs[:keys, endpoints.SIZE])
+        return bool(with_entries <= few and np.count_nonzero(self.in_use(keys)) <= few)
 
     def renumber(self, alive: Mask, numbers: Ints) -> None:
         """Keys have new numbers: compact the slabs of those that are left."""
@@ -384,15 +406,6 @@ class Timelines:
         self.waiting = self.waiting[:0]
         if self.horizon < INF:
             self._remember_open(np.zeros(1, dtype=np.int64), np.full(1, INF))
-
-
-def _joined(runs: list[Run], none: Run) -> Run:
-    if not runs:
-        return none
-    if len(runs) == 1:
-        return runs[0]
-    rows, floats = zip(*runs, strict=True)
-    return Run(np.concatenate(rows), np.concatenate(floats))
 
 
 def _compact(time: Ints) -> Ints:

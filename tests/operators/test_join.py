@@ -148,3 +148,26 @@ def test_payloads_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) 
     inputs = {s: [element for source, element in script if source is s] for s in sources}
     for batch in (1, 10):
         assert query.run(script, batch=batch).as_history() == query.meaning(inputs)
+
+
+def test_an_end_told_far_ahead_is_no_time_for_order_preserving() -> None:
+    """Only while the input is in order does an adjust of a pair move the watermark."""
+    out = _run(
+        LEFT.join(RIGHT, on="p", how="left").latency(sw.ORDER_PRESERVING),
+        (RIGHT, sw.insert(1, 99, p="b")),
+        (LEFT, sw.insert(0, 9, p="a")),
+        (LEFT, sw.insert(1, 99, p="b")),
+        (LEFT, sw.adjust(1, 99, 50, p="b")),
+        (LEFT, sw.cti(1)),
+        (RIGHT, sw.cti(10)),
+        (LEFT, sw.cti(10)),
+    )
+    a, b = {"p": "a"}, {"p": "b"}
+    assert out == [
+        sw.insert(0, sw.INF, **a),
+        sw.insert(1, 99, **b),
+        sw.adjust(1, 99, 50, **b),
+        sw.cti(1),
+        sw.adjust(0, sw.INF, 9, **a),
+        sw.cti(10),
+    ]

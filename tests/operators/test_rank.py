@@ -120,7 +120,7 @@ def test_a_snapshot_before_the_cti_only_gets_another_end() -> None:
 
 
 def test_rows_that_were_cut_are_lengthened_before_a_promise_passes_them() -> None:
-    """Erratum 3: [0, 50) must not stay as it is when nothing ends there any more."""
+    """Erratum 3: [0, 50) must not stay as it is when nothing ends there any more, but go on to 100."""
     elements = [
         _insert(0, 100, 1),
         _insert(0, 100, 1),
@@ -132,8 +132,8 @@ def test_rows_that_were_cut_are_lengthened_before_a_promise_passes_them() -> Non
     assert out == [
         _insert(0, 50, 1, 1),
         _insert(0, 50, 1, 1),
-        _adjust(0, 50, 60, 1, 1),
-        _adjust(0, 50, 60, 1, 1),
+        _adjust(0, 50, 100, 1, 1),
+        _adjust(0, 50, 100, 1, 1),
         sw.cti(60),
     ]
 

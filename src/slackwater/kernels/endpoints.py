@@ -42,7 +42,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from slackwater.kernels.prefetch import prefetch
+from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = [
     "all_open",
@@ -75,6 +75,8 @@ T_KEY, T_FIRST, T_SCRATCH, T_OLD, T_NEW = 0, 1, 2, 3, 4
 CHUNK = 1024
 """notes that are looked through together"""
 
+_LEAST_ROOM = 2
+"""as a power of two: a slab that is smaller would soon move"""
 _FEW = 24
 _AHEAD = 8
 """rounds between fetching a place and going there"""
@@ -228,6 +230,8 @@ def by_key(
     index = np.empty(count, dtype=np.int64)
     spare = np.empty(count, dtype=np.int64)
     for i in range(count - 1, -1, -1):
+        if i >= _AHEAD:
+            prefetch_at(head, changes[i - _AHEAD, KEY])
         k = changes[i, KEY]
         following[i] = head[k]
         head[k] = i
@@ -371,8 +375,8 @@ def room_needed(slabs, entries, keys, first, changes):
 
 @njit(cache=True, inline="always")
 def _rooms(size):
-    """The smallest n such that 2**n rows have room for so many."""
-    n = 0
+    """The smallest n such that 2**n rows have room for so many; there are few small ones."""
+    n = _LEAST_ROOM
     while (1 << n) < size:
         n += 1
     return n
@@ -666,11 +670,11 @@ def open_since(waiting, filled, bounds, slabs, entries):
 
 
 @njit(cache=True)
-def purge(slabs, entries, cti):
+def purge(slabs, entries, floats, cti):
     """Forget entries whose row ended before the cti: how many are left."""
     left = 0
     for k in range(len(slabs)):
-        start, n, _ = slabs[k]
+        start, n = slabs[k, START], slabs[k, SIZE]
         gone = 0
         while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
             gone += 1
@@ -678,19 +682,17 @@ def purge(slabs, entries, cti):
             last = start + gone
             if entries[last, SUMS] == 0 and entries[last, TIME] < cti:
                 gone = n
-        slabs[k, START] += gone
-        slabs[k, SIZE] -= gone
-        slabs[k, ROOM] -= gone
+        if gone > 0:
+            for x in range(start, start + n - gone):
+                _copy(entries, floats, x + gone, entries, floats, x)
+            slabs[k, SIZE] = n - gone
         left += n - gone
     return left
 
 
 @njit(cache=True)
 def compact(slabs, keep, entries, floats, new_slabs, new_entries, new_floats):
-    """Move the entries of the kept keys together, with room for at most as many again; the new top.
-
-    It must follow whatever cuts slabs off at their start: rooms are powers of two again.
-    """
+    """Move the entries of the kept keys together, with room for some more; the new top."""
     top = 0
     for i in range(len(keep)):
         start, size, _ = slabs[keep[i]]

@@ -2,12 +2,12 @@
 
 The events of a key lie in a slab of a common pool, sorted by (vs, hash of the payload): a row of the
 pool is (vs, ve, hash, number of the payload), a row of `slabs` says where a key's slab starts, how many
-events it holds and how many would fit. Slabs that are long are cut into blocks, and `latest` has an
-upper bound of the ends in each block, so that a search passes over what ended long ago.
+events it holds, how many would fit, and an upper bound of their ends. Slabs that are long are cut into
+blocks, and `latest` has such a bound for each block: a search passes over what ended long ago.
 
 - `insert` merges new events into the slabs, from the back: it touches what comes after them, no more.
-- `adjust` moves the ends of events, found by (vs, hash, end); an event that is gone stays behind with
-  ve = vs, where it overlaps nothing, until the next `survivors`.
+- `adjust` moves the ends of events, found by (vs, hash, end), and notes the least that each end was; an
+  event that is gone stays behind with ve = vs, where it overlaps nothing, until the next `survivors`.
 - `overlapping` finds, for events whose end moved, whom that concerns. Where an event of [vs, before)
   becomes one of [vs, now) and meets one of [r_vs, r_ve), their common lifetime starts at max(vs, r_vs)
   and its end moves from min(before, r_ve) to min(now, r_ve), neither less than that start: inserts,
@@ -24,21 +24,26 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from slackwater.kernels.prefetch import prefetch
+
 __all__ = ["BLOCK", "COLUMNS", "adjust", "insert", "overlapping", "rebuild", "room_needed", "survivors"]
 
 BLOCK = 32
 COLUMNS = 4
 VS, VE, HASH, ROW = range(COLUMNS)
-START, SIZE, ROOM = range(3)
+START, SIZE, ROOM, LATEST = range(COLUMNS)
 
 BEGIN = np.int64(-(2**63))
 INF = np.int64(2**63 - 1)
 
+_AHEAD = 16
+"""rounds between fetching a slab's place, and then its first events, and going there"""
+
 
 @njit(cache=True)
 def _room_for(size):
-    """Twice as much as is needed; whole blocks where there are several."""
-    room = 2 * size
+    """Twice as much as is needed, and not so little that it will soon move; whole blocks if several."""
+    room = max(2 * size, 4)
     return room if room < BLOCK else (room + BLOCK - 1) // BLOCK * BLOCK
 
 
@@ -50,10 +55,13 @@ def room_needed(slabs, key):
     while i < len(key):
         j = i
         while j < len(key) and key[j] == key[i]:
+            if j + _AHEAD < len(key):
+                prefetch(slabs, key[j + _AHEAD])
             j += 1
         size = slabs[key[i], SIZE] + (j - i)
         if size > slabs[key[i], ROOM]:
-            needed += _room_for(size) + BLOCK
+            room = _room_for(size)
+            needed += room if room < BLOCK else room + BLOCK
         i = j
     return needed
 
@@ -105,6 +113,13 @@ def _by_hash(key, vs, hashes, order):
         i = j
 
 
+@njit(cache=True, inline="always")
+def _fetch_last(slabs, pool, k):
+    """Fetch the last events of a slab, and the place behind them."""
+    prefetch(pool, slabs[k, START] + slabs[k, SIZE] - 1)
+    prefetch(pool, slabs[k, START] + slabs[k, SIZE])
+
+
 @njit(cache=True)
 def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
     """Merge events, in the `order` by (key, vs), into their slabs; the new top and where each lies.
@@ -118,6 +133,8 @@ def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
         k = key[order[i]]
         j = i
         while j < len(order) and key[order[j]] == k:
+            if j + _AHEAD < len(order):
+                _fetch_last(slabs, pool, key[order[j + _AHEAD]])
             j += 1
         size = slabs[k, SIZE]
         if size + (j - i) > slabs[k, ROOM]:
@@ -128,6 +145,7 @@ def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
                 _copy(pool, old + e, new + e)
             _bound(slabs, k, pool, latest, 0)
         start = slabs[k, START]
+        end = slabs[k, LATEST] if size else BEGIN
         last = size - 1
         to = size + (j - i) - 1
         for at in range(j - 1, i - 1, -1):
@@ -142,7 +160,9 @@ def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
             _put(pool, start + to, vs[n], ve[n], hashes[n], first_row + n)
             where[at] = start + to
             to -= 1
+            end = max(end, ve[n])
         slabs[k, SIZE] = size + (j - i)
+        slabs[k, LATEST] = end
         _bound(slabs, k, pool, latest, to + 1)
         i = j
     return top, where
@@ -166,12 +186,14 @@ def adjust(slabs, pool, latest, key, vs, old_ve, new_ve, hashes, first_row):
     """Move the ends of events, in order.
 
     For each adjust the payload number of the event that it met, or -1; then, for each event that was
-    there before payload first_row, its key, where it lies and its end before.
+    there before payload first_row, its key, where it lies, its end before and the least that it had.
     """
     met = np.full(len(key), -1, dtype=np.int64)
     touched_key = np.empty(len(key), dtype=np.int64)
     touched = np.empty(len(key), dtype=np.int64)
+    touched_row = np.empty(len(key), dtype=np.int64)
     before = np.empty(len(key), dtype=np.int64)
+    least = np.empty(len(key), dtype=np.int64)
     count = 0
     for i in range(len(key)):
         k = key[i]
@@ -180,21 +202,27 @@ def adjust(slabs, pool, latest, key, vs, old_ve, new_ve, hashes, first_row):
         while at < stop and pool[at, VS] == vs[i] and pool[at, HASH] == hashes[i]:
             if pool[at, VE] == old_ve[i]:
                 row = pool[at, ROW]
-                met[i] = row if row >= 0 else ~row
                 if 0 <= row < first_row:
-                    touched_key[count], touched[count], before[count] = k, at, old_ve[i]
+                    touched_key[count], touched[count], touched_row[count] = k, at, row
+                    before[count] = least[count] = old_ve[i]
+                    # a negative number says: touched already, and which of the touched it is
+                    pool[at, ROW] = ~count
                     count += 1
-                    # a negative number says: met already, by this call
-                    pool[at, ROW] = ~row
+                which = ~pool[at, ROW]
+                if which >= 0:
+                    row = touched_row[which]
+                    least[which] = min(least[which], new_ve[i])
+                met[i] = row
                 pool[at, VE] = new_ve[i]
+                slabs[k, LATEST] = max(slabs[k, LATEST], new_ve[i])
                 if slabs[k, ROOM] >= BLOCK:
                     block = start // BLOCK + (at - start) // BLOCK
                     latest[block] = max(latest[block], new_ve[i])
                 break
             at += 1
     for i in range(count):
-        pool[touched[i], ROW] = ~pool[touched[i], ROW]
-    return met, touched_key[:count], touched[:count], before[:count]
+        pool[touched[i], ROW] = touched_row[i]
+    return met, touched_key[:count], touched[:count], before[:count], least[:count]
 
 
 @njit(cache=True)
@@ -206,12 +234,17 @@ def overlapping(slabs, pool, latest, key, vs, before, now, first, o_vs, o_old, o
     """
     out = 0
     for i in range(first, len(key)):
+        if i + 2 * _AHEAD < len(key):
+            prefetch(slabs, key[i + 2 * _AHEAD])
+            prefetch(pool, slabs[key[i + _AHEAD], START])
         low, high = min(before[i], now[i]), max(before[i], now[i])
         if low == high:
             continue
         done = out
         k = key[i]
         start, size = slabs[k, START], slabs[k, SIZE]
+        if slabs[k, LATEST] <= low:
+            continue
         blocks = slabs[k, ROOM] >= BLOCK
         e = 0
         while e < size:
@@ -235,25 +268,32 @@ def overlapping(slabs, pool, latest, key, vs, before, now, first, o_vs, o_old, o
 
 
 @njit(cache=True)
-def survivors(slabs, pool, own_cti, other_cti):
+def survivors(slabs, pool, own_cti, other_cti, alive):
     """The events that can still change or meet a change, with their keys, in the order of the slabs.
 
     No element of its own stream can name an event that ends before that stream's cti, and none of the
-    other stream concerns one that ends at that one's cti or before it.
+    other stream concerns one that ends at that one's cti or before it. `alive` has a place for each
+    payload, and says then which are left; the slabs are empty afterwards.
     """
     total = slabs[:, SIZE].sum()
     key = np.empty(total, dtype=np.int64)
     events = np.empty((total, COLUMNS), dtype=np.int64)
     count = 0
+    alive[:] = False
     for k in range(len(slabs)):
+        if k + _AHEAD < len(slabs):
+            prefetch(pool, slabs[k + _AHEAD, START])
         start = slabs[k, START]
         for at in range(start, start + slabs[k, SIZE]):
             end = pool[at, VE]
             if end == pool[at, VS] or ((end < own_cti or own_cti == INF) and end <= other_cti):
                 continue
             key[count] = k
-            events[count] = pool[at]
+            events[count, VS], events[count, VE] = pool[at, VS], end
+            events[count, HASH], events[count, ROW] = pool[at, HASH], pool[at, ROW]
+            alive[pool[at, ROW]] = True
             count += 1
+        slabs[k, START] = slabs[k, SIZE] = slabs[k, ROOM] = 0
     return key[:count], events[:count]
 
 
@@ -269,8 +309,12 @@ def rebuild(slabs, pool, latest, key, events):
             j += 1
         top = _allot(slabs, k, _room_for(j - i), top)
         slabs[k, SIZE] = j - i
+        at = slabs[k, START]
+        slabs[k, LATEST] = BEGIN
         for e in range(i, j):
-            pool[slabs[k, START] + e - i] = events[e]
+            slabs[k, LATEST] = max(slabs[k, LATEST], events[e, VE])
+            _put(pool, at, events[e, VS], events[e, VE], events[e, HASH], events[e, ROW])
+            at += 1
         _bound(slabs, k, pool, latest, 0)
         i = j
     return top

@@ -23,7 +23,6 @@ from numba import njit
 
 from slackwater.kernels.endpoints import (
     LABELS,
-    ROOM,
     SIZE,
     START,
     T_FIRST,
@@ -161,9 +160,10 @@ def forget(slabs, records, cursors, labels, cti, script):
             _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
             n += 1
             at += 1
-        slabs[k, START] += gone
-        slabs[k, SIZE] -= gone
-        slabs[k, ROOM] -= gone
+        for x in range(base, base + size - gone):
+            for a in range(2 + labels):
+                records[x, a] = records[x + gone, a]
+        slabs[k, SIZE] = size - gone
         cursors[k] = at - gone
         left += size - gone
     return n, left

@@ -299,7 +299,7 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys, tree):
     leaves = len(tree) // 2
     for c in range(len(touched)):
         if c + _AHEAD < len(touched):
-            prefetch(tree, leaves + touched[c + _AHEAD, T_KEY])  # type: ignore[call-arg]
+            prefetch(tree, leaves + touched[c + _AHEAD, T_KEY])
         k = touched[c, T_KEY]
         runs = slabs[k, SIZE] + touched[c, T_OLD]
         if is_bag:
@@ -311,7 +311,7 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys, tree):
         most = max(most, runs)
     for c in range(len(keys)):
         if c + 2 * _AHEAD < len(keys):
-            prefetch(slabs, keys[c + 2 * _AHEAD])  # type: ignore[call-arg]
+            prefetch(slabs, keys[c + 2 * _AHEAD])
             prefetch(entries, slabs[keys[c + _AHEAD], START])
         k = keys[c]
         runs = slabs[k, SIZE]

@@ -148,15 +148,20 @@ class Aggregate:
                 if len(lengthened.key):
                     rows = Batch.concat([rows, self._rows(state, lengthened)])
                 promise = min(cti, timelines.open_since())
-        alive = timelines.forget(cti)
-        if alive is not None:
-            alive = alive[: len(state.keys)]
-            if self.held.width:
-                self.held.forget(state.held, timelines, cti, alive, len(state.keys))
+        if timelines.forget(cti):
+            self._forget(state, cti)
+        return Answer((Punctuation(promise),), rows)
+
+    def _forget(self, state: State, cti: int) -> None:
+        """What the timelines have forgotten, others need no longer, either."""
+        timelines, keys = state.timelines, len(state.keys)
+        if self.held.width:
+            self.held.forget(state.held, timelines, cti, keys)
+        if timelines.is_loose(keys) or self.held.is_loose(state.held):
+            alive = timelines.in_use(keys)
             timelines.renumber(alive, state.keys.keep(alive))
             if self.held.width:
                 self.held.renumber(state.held, timelines, alive)
-        return Answer((Punctuation(promise),), rows)
 
     def describe(self, state: State) -> Description:
         """One row per endpoint that is remembered; and the events, where sums are not enough."""

@@ -47,6 +47,7 @@ from slackwater.plan import aggregations as agg
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.expressions import type_of
 from slackwater.records import Records, rows_of
+from slackwater.state import sweep_after
 from slackwater.timelines import Timelines, Touched
 
 __all__ = ["Held", "State"]
@@ -85,6 +86,8 @@ class State:
     results: list[Keys]
     caches: list[_Cache]
     """of each fold"""
+    sweep_at: int = field(default_factory=lambda: sweep_after(0))
+    """so many values, of labels and of results, are worth looking for those that nobody uses"""
 
 
 @dataclass
@@ -370,19 +373,23 @@ class Held:
         """How many records, and how many live events, are remembered."""
         return state.records.size + sum(lists.rows() for lists in state.lists)
 
-    def forget(self, state: State, timelines: Timelines, cti: int, alive: Mask, keys: int) -> None:
-        """Drop the records that the cti has frozen, and keys that are not alive.
+    def forget(self, state: State, timelines: Timelines, cti: int, keys: int) -> None:
+        """Drop the records that the cti has frozen."""
+        self._run(state, state.records.forget(cti), keys, timelines.entries)
 
-        To be called when the timelines have forgotten and are not yet renumbered.
-        """
-        moves = state.records.forget(cti)
-        self._run(state, moves, keys, timelines.entries)
-        every = np.zeros(len(state.records.slabs), dtype=np.bool_)
-        every[: len(alive)] = alive
-        state.records.renumber(every)
+    def is_loose(self, state: State) -> bool:
+        """Whether there are so many values that it is worth looking for those that nobody uses."""
+        return self._values(state) >= state.sweep_at
+
+    def _values(self, state: State) -> int:
+        numbered = [known for known in state.labels if known is not None]
+        return sum(map(len, numbered)) + sum(map(len, state.results))
 
     def renumber(self, state: State, timelines: Timelines, alive: Mask) -> None:
         """Keys have new numbers, in the timelines already; labels that nobody uses are forgotten."""
+        every = np.zeros(len(state.records.slabs), dtype=np.bool_)
+        every[: len(alive)] = alive
+        state.records.renumber(every)
         used = _Used(self, state, timelines)
         numbers = [used.renumbered(i) for i in range(len(self._labels))]
         for i, lists in enumerate(state.lists):
@@ -404,6 +411,7 @@ class Held:
                 cache.groups = {
                     new: groups[old] for new, old in enumerate(old_keys.tolist()) if old in groups
                 }
+        state.sweep_at = sweep_after(self._values(state))
 
     def label_columns(self, label: int) -> list[int]:
         """The result columns that hold such labels."""

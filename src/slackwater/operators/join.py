@@ -22,8 +22,14 @@ Output latency concerns what is alone; pairs, and rows whose key is null, are wh
 row can change, and are shown at once. EAGER shows the answer over the input so far;
 PERFECTNESS_PRESERVING a part when its end is final, for input that is perfect: when the watermark, the
 largest of the starts and ctis of both inputs, has reached it; ORDER_PRESERVING shows it from its start
-on, without end until that is final. Perfect input, merged by sync, gives perfect output for what each
-row is alone, ordered input ordered output; operators/runs.py says why.
+on, without end until that is final. operators/runs.py has the details.
+
+Order: unless EAGER, all that follows from a batch is said by sync. Perfect input, merged by sync, gives
+perfect output: all pairs together, and what each row is alone. Ordered input gives ordered output with
+ORDER_PRESERVING, for which it does two things more. An end that went back and forth within a batch, 20
+to 4 to 9, goes that way: 20 to 9 would have sync 9, and the next element may have 5. And as long as the
+input is in order, what is said of a pair or of a null key moves the watermark, too: what is alone and
+ends before that is said no later. (Other input may tell of ends far ahead, and of no time.)
 
 Pass: every change of a pair, at once; of what is alone, what the batch changes and what the watermark
 has reached. Keep: the events of both inputs, by key, until they end behind the ctis of *both*: behind
@@ -53,7 +59,8 @@ from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
-from slackwater.operators.live_events import Changes, LiveEvents, Meetings, Payloads
+from slackwater.operators.live_events import Changes, LiveEvents, Meetings, stable_order
+from slackwater.operators.payload_store import Payloads
 from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
@@ -79,6 +86,8 @@ class State:
     covered: Runs | None
     """by key: where the right side has a partner, if that is all that matters"""
     promised: list[Promises] = field(default_factory=lambda: [Promises(), Promises()])
+    last_sync: int = BEGIN
+    """the largest so far, as long as syncs do not decrease; then INF. ORDER_PRESERVING asks"""
     sweep_at: int = field(default_factory=lambda: slackwater.state.SWEEP_FROM)
 
     def rows(self) -> int:
@@ -121,23 +130,34 @@ class Join:
     def on_batch(self, state: State, port: int, rows: Batch) -> Answer:
         """What the rows change in the pairs that they belong to, and in what is alone."""
         columns = list(self.node.on.values() if port == _RIGHT else self.node.on)
-        parts, given_up = [], None
+        whole, given_up, changes, met = [], None, None, None
         seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
+        is_ordered = self.latency is OutputLatency.ORDER_PRESERVING and _is_ordered(state, rows)
         keyless = _lacks(rows, columns)
         if keyless is not None:
             if port in state.alone:
-                parts.append(self._alone(port, rows.where(keyless)))
+                whole.append(self._alone(port, rows.where(keyless & (rows.old_ve != rows.new_ve))))
             rows = rows.where(~keyless)
         if rows.rows:
             key = state.keys.number(self._keys(rows.payload, columns))
             if port == _RIGHT and state.covered is not None:
                 rows, key = _covered(state.covered, rows, key, len(state.keys))
-            changes = state.sides[port].apply(rows, key, len(state.keys))
-            more, given_up = self._consequences(state, port, changes, seen)
-            parts += more
-        else:
-            parts += [self._changed(state, side, own.advance(seen)) for side, own in state.alone.items()]
-        return Answer(rows=Batch.concat(parts) if parts else None, given_up=given_up)
+            by_least = self.latency is OutputLatency.ORDER_PRESERVING and self.node.how != "anti"
+            changes = state.sides[port].apply(rows, key, len(state.keys), by_least=by_least)
+            met, pairs, given_up = self._pairs(state, port, changes)
+            whole += pairs
+        if is_ordered:
+            seen = max([seen, *(int(part.sync.max(initial=BEGIN)) for part in whole)])
+        alone = []
+        for side, own in state.alone.items():
+            if changes is None or met is None:
+                changed = own.advance(seen)
+            else:
+                row = _numbers(port, changes, met)[side]
+                lives, row, copies = _lives(changes if side == port else None, met, row)
+                changed = own.absorb(lives, row, copies, state.sides[side].payloads.height, seen)
+            alone.append(self._changed(state, side, changed))
+        return Answer(rows=self._in_order([*whole, *alone]), given_up=given_up)
 
     def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
         """The key columns, by the names that they have on the left."""
@@ -146,25 +166,23 @@ class Join:
             return payload
         return pl.DataFrame([payload[c].alias(name) for c, name in zip(columns, names, strict=True)])
 
-    def _consequences(
-        self, state: State, port: int, changes: Changes, seen: int
-    ) -> tuple[list[Batch], GivenUp | None]:
-        node, parts, given_up = self.node, [], None
+    def _pairs(
+        self, state: State, port: int, changes: Changes
+    ) -> tuple[Meetings, list[Batch], GivenUp | None]:
+        """Whom the changes meet, what is to be said of these pairs, and what nobody can say."""
+        node, given_up = self.node, None
         met = state.sides[1 - port].meetings(changes, len(state.keys))
-        if len(met.vs) and (node.how != "anti" or node.where is not None):
-            payload = self._payload(state, _numbers(port, changes, met))
-            if self.where is not None:
-                pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
-                satisfied, given_up = self._satisfied(self.where, pairs)
-                payload, met = payload.filter(satisfied), met.take(satisfied)
-            if node.how != "anti":
-                parts.append(Batch(met.vs, met.old_ve, met.new_ve, payload))
-        for side, own in state.alone.items():
-            row = _numbers(port, changes, met)[side]
-            lives, row, copies = _lives(changes if side == port else None, met, row)
-            keys = state.sides[side].payloads.height
-            parts.append(self._changed(state, side, own.absorb(lives, row, copies, keys, seen)))
-        return parts, given_up
+        if not len(met.vs) or (node.how == "anti" and node.where is None):
+            return met, [], None
+        if self.latency is not OutputLatency.EAGER:
+            met = met.take(stable_order(np.minimum(met.old_ve, met.new_ve)))
+        payload = self._payload(state, _numbers(port, changes, met))
+        if self.where is not None:
+            pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
+            satisfied, given_up = self._satisfied(self.where, pairs)
+            payload, met = payload.filter(satisfied), met.take(satisfied)
+        pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
+        return met, [pairs] if node.how != "anti" else [], given_up
 
     def _satisfied(self, where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.bool_], GivenUp | None]:
         """Which pairs satisfy the condition, and those of which nobody can say."""
@@ -183,7 +201,22 @@ class Join:
         satisfied[known] = values.fill_null(value=False).to_numpy()
         return satisfied, GivenUp(pairs.where(~known), "no value", tuple(failures.values()), error)
 
+    def _in_order(self, parts: list[Batch]) -> Batch | None:
+        """What is to be said, by sync. The rows of a part, which may be a chain, keep their order."""
+        parts = [part for part in parts if part.rows]
+        if not parts:
+            return None
+        out = Batch.concat(parts)
+        if len(parts) == 1 or self.latency is OutputLatency.EAGER:
+            return out
+        order = stable_order(np.concatenate([np.maximum.accumulate(part.sync) for part in parts]))
+        payload = out.payload[order] if out.payload.width else out.payload
+        return Batch(out.vs[order], out.old_ve[order], out.new_ve[order], payload)
+
     def _changed(self, state: State, side: int, changed: Changed) -> Batch:
+        if self.latency is OutputLatency.PERFECTNESS_PRESERVING:
+            order = stable_order(np.minimum(changed.old_ve, changed.new_ve))
+            changed = Changed._make(column[order] for column in changed)
         row, vs, old_ve, new_ve = changed
         return self._alone(side, Batch(vs, old_ve, new_ve, state.sides[side].payloads.take(row)))
 
@@ -219,12 +252,21 @@ class Join:
             promise = min(promise, own_promise)
         if cti == INF or state.rows() >= state.sweep_at:
             _sweep(state, cti)
-        return Answer((Punctuation(promise),), Batch.concat(parts) if parts else None)
+        return Answer((Punctuation(promise),), self._in_order(parts))
 
     def describe(self, state: State) -> Description:
         """One row per event or endpoint; the side that has promised less holds the join back."""
         held_by = _LEFT if state.promised[_LEFT].cti <= state.promised[_RIGHT].cti else _RIGHT
         return Description(state.rows(), held_by)
+
+
+def _is_ordered(state: State, rows: Batch) -> bool:
+    """Whether the syncs of all rows so far, and of these, have not decreased."""
+    sync = rows.sync[rows.old_ve != rows.new_ve]
+    if len(sync):
+        is_ordered = sync[0] >= state.last_sync and bool(np.all(sync[1:] >= sync[:-1]))
+        state.last_sync = int(sync[-1]) if is_ordered else INF
+    return state.last_sync < INF
 
 
 def _lacks(rows: Batch, columns: list[str]) -> npt.NDArray[np.bool_] | None:
@@ -262,7 +304,7 @@ def _lives(own: Changes | None, met: Meetings, row: Ints) -> tuple[Batch, Ints, 
 
 
 def _sweep(state: State, cti: int) -> None:
-    """Forget what is behind both ctis, and number keys and payloads anew."""
+    """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many."""
     in_use = np.zeros(len(state.keys), dtype=np.bool_)
     for port, side in enumerate(state.sides):
         alive = side.forget(state.promised[port].cti, state.promised[1 - port].cti)
@@ -273,8 +315,13 @@ def _sweep(state: State, cti: int) -> None:
     if state.covered is not None:
         with_endpoints = state.covered.sweep(cti)[: len(in_use)]
         in_use[: len(with_endpoints)] |= with_endpoints
-        state.covered.renumber(in_use[: len(with_endpoints)])
-    state.keys.keep(in_use)
-    for side in state.sides:
-        side.renumber(in_use)
+    are_few = 2 * np.count_nonzero(in_use) < len(in_use)
+    if state.covered is not None:
+        # also where no key is renumbered, since it lays what is left together
+        kept = in_use[: len(with_endpoints)] | (not are_few)
+        state.covered.renumber(kept)
+    if are_few:
+        state.keys.keep(in_use)
+        for side in state.sides:
+            side.renumber(in_use)
     state.sweep_at = slackwater.state.sweep_after(state.rows())

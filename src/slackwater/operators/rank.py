@@ -79,7 +79,7 @@ class Lists:
         """Other groups are gone, and these are numbered from 0."""
         self.admit(len(alive))
         keep = np.flatnonzero(alive)
-        room = 2 * int(self.slabs[keep, endpoints.SIZE].sum())
+        room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         slabs, pool = np.zeros((len(keep), 3), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
         no_floats = np.empty((len(self.pool), 0)), np.empty((room, 0))
         self.top = endpoint_kernel.compact(
@@ -225,8 +225,9 @@ class Rank:
         if cti < INF and _remembered(state) < state.sweep_at:
             return
         timelines, records, lists = state.timelines, state.records, state.lists
-        alive = timelines.sweep(cti)
-        every = len(alive)
+        timelines.sweep(cti)
+        every = len(timelines.slabs)
+        alive = timelines.in_use(every)
         records.admit(every)
         lists.admit(every)
         script = records.forget(cti)

@@ -4,7 +4,8 @@
 the runs that are shown change. kernels/runs.py has the loops, and defines rules, runs and levels.
 
 The watermark is the largest of the starts seen and of the ctis, one for all ports and all payloads. (The
-definition has the largest endpoint up to the cti in its place. No change comes to lie between the two.)
+definition has the largest endpoint up to the cti in its place. No change comes to lie between the two.
+A join that says other things in between has a reason to move it further.)
 For perfect input nothing changes before it, hence:
 
 - A run that ends before it is final. One that ends at it is not if an insert at that very time can join

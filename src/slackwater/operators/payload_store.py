@@ -1,0 +1,171 @@
+"""Payloads: rows in an append-only store, referred to by number.
+
+Columns of numbers and times are NumPy arrays with room for more: to add and to gather costs what is
+moved. The other columns lie in a frame of few chunks, the later the smaller, so that adding to it copies
+little and gathering from it looks into few.
+
+Values come out as they went in, bit for bit; they are compared by identity (null = null, NaN = NaN).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+__all__ = ["Payloads"]
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_MOST_CHUNKS = 8
+
+
+@dataclass(slots=True)
+class Column:
+    """Values of a fixed width, and which of them are null if any are."""
+
+    dtype: pl.DataType
+    values: npt.NDArray[Any] = field(init=False)
+    null: Mask | None = None
+
+    def __post_init__(self) -> None:
+        self.values = pl.Series([], dtype=self.dtype).to_physical().to_numpy(writable=True)
+
+    def append(self, column: pl.Series, places: Ints, before: int) -> None:
+        values, null = _parts(column)
+        after = before + len(places)
+        if after > len(self.values):
+            self.values = _grown(self.values, before, after)
+        self.values[before:after] = values if len(places) == len(values) else values[places]
+        if null is None and self.null is None:
+            return
+        if self.null is None:
+            self.null = np.zeros(len(self.values), dtype=np.bool_)
+        elif after > len(self.null):
+            self.null = _grown(self.null, before, len(self.values))
+        self.null[before:after] = False if null is None else null[places]
+
+    def take(self, name: str, numbers: Ints) -> pl.Series:
+        column = pl.Series(name, self.values[numbers])
+        if column.dtype != self.dtype:
+            column = column.cast(self.dtype)
+        return column if self.null is None else column.set(pl.Series(self.null[numbers]), None)
+
+    def are(self, numbers: Ints, column: pl.Series, places: Ints) -> bool:
+        values, null = _parts(column)
+        mine, theirs = self.values[numbers], values[places]
+        same = mine == theirs
+        if self.dtype.is_float():
+            same |= (mine != mine) & (theirs != theirs)  # noqa: PLR0124  NaN
+        if self.null is not None or null is not None:
+            none = np.zeros(len(numbers), dtype=np.bool_)
+            is_null = none if self.null is None else self.null[numbers]
+            should_be = none if null is None else null[places]
+            same = np.where(is_null | should_be, is_null & should_be, same)
+        return bool(same.all())
+
+    def keep(self, alive: Mask) -> None:
+        """Only these, in place."""
+        kept = self.values[: len(alive)][alive]
+        self.values[: len(kept)] = kept
+        if self.null is not None:
+            self.null[: len(kept)] = self.null[: len(alive)][alive]
+
+
+@dataclass(slots=True)
+class Payloads:
+    """Rows that are referred to by number, in order of arrival."""
+
+    schema: pl.Schema
+    height: int = 0
+    columns: dict[str, Column] = field(init=False)
+    others: list[str] = field(init=False)
+    frame: pl.DataFrame = field(init=False)
+    """the other columns"""
+    chunks: list[int] = field(default_factory=list)
+    """the heights of its chunks"""
+
+    def __post_init__(self) -> None:
+        self.columns = {name: Column(dtype) for name, dtype in self.schema.items() if _is_fixed(dtype)}
+        self.others = [name for name in self.schema if name not in self.columns]
+        self.frame = pl.DataFrame(schema={name: self.schema[name] for name in self.others})
+
+    def append(self, frame: pl.DataFrame, places: Ints) -> None:
+        """The rows of the frame at these places, which ascend, get the next numbers.
+
+        Columns that are not in the schema are left out.
+        """
+        before, self.height = self.height, self.height + len(places)
+        for name, column in self.columns.items():
+            column.append(frame[name], places, before)
+        if self.others:
+            some = frame[self.others]
+            self._append_others(some if len(places) == some.height else some[places], before)
+
+    def _append_others(self, frame: pl.DataFrame, before: int) -> None:
+        last, chunks = frame.height, self.chunks
+        while chunks and (chunks[-1] < 2 * last or len(chunks) >= _MOST_CHUNKS):
+            last += chunks.pop()
+        kept = self.height - last
+        frame = (self.frame.slice(kept).vstack(frame) if kept < before else frame).rechunk()
+        self.frame = self.frame.slice(0, kept).vstack(frame) if kept else frame
+        chunks.append(last)
+
+    def take(self, numbers: Ints) -> pl.DataFrame:
+        """The rows with these numbers."""
+        if not self.schema:
+            return pl.DataFrame(height=len(numbers))
+        others = self.frame[numbers] if self.others else self.frame
+        return pl.DataFrame(
+            [
+                self.columns[name].take(name, numbers) if name in self.columns else others[name]
+                for name in self.schema
+            ]
+        )
+
+    def are(self, numbers: Ints, frame: pl.DataFrame, places: Ints, names: list[str]) -> bool:
+        """Whether rows of the store and rows of the frame are the same in these columns."""
+        others = [name for name in names if name not in self.columns]
+        for name in names:
+            if name in self.columns and not self.columns[name].are(numbers, frame[name], places):
+                return False
+        if not others:
+            return True
+        mine, theirs = self.frame[others][numbers], frame[others][places]
+        return all(mine[name].eq_missing(theirs[name]).all() for name in others)
+
+    def keep(self, alive: Mask) -> None:
+        """Forget the other rows; these are numbered from 0, in the same order."""
+        self.height = int(np.count_nonzero(alive))
+        for column in self.columns.values():
+            column.keep(alive)
+        if self.others:
+            self.frame = self.frame.filter(pl.Series(alive, dtype=pl.Boolean)).rechunk()
+            self.chunks = [self.height] if self.height else []
+
+
+def _is_fixed(dtype: pl.DataType) -> bool:
+    if dtype in (pl.Int128, pl.UInt128):
+        return False
+    is_number = dtype.is_integer() or dtype in (pl.Float32, pl.Float64)
+    return is_number or isinstance(dtype, pl.Date | pl.Datetime | pl.Duration | pl.Time)
+
+
+def _parts(column: pl.Series) -> tuple[npt.NDArray[Any], Mask | None]:
+    """The values, with anything in place of a null; and which are null, if any are."""
+    if column.dtype.is_temporal():
+        column = column.to_physical()
+    if not column.null_count():
+        return column.to_numpy(), None
+    return column.fill_null(0).to_numpy(), column.is_null().to_numpy()
+
+
+def _grown(values: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
+    """The same with room for so many at least, and as much again as there was."""
+    more = np.zeros(max(needed, 2 * len(values)), dtype=values.dtype)
+    more[:used] = values[:used]
+    return more
