@@ -114,7 +114,7 @@ def _certain_at(rule, table, x):
     return end if final or end == INF else end + 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _first_from(entries, low, high, time):
     """The first of these entries that is not before that time."""
     while low < high:
@@ -126,7 +126,7 @@ def _first_from(entries, low, high, time):
     return low
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _end_of_stretch(rule, table, low, high):
     """The first of these entries at which nothing is alive; `high` if there is none."""
     while low < high and _level(rule, table, low) > 0:
@@ -218,7 +218,7 @@ def _close(rule, entries, x, end, old, old_stack, depth, old_outer, new, new_sta
         x += 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _find_starts(rule, entries, base, low, depth, least, old, new):
     """Where the runs from number `least` on began that are open before entry `low`."""
     x = low - 1
@@ -265,7 +265,7 @@ def _differences(k, old, i, olds, new, j, news, out, count):
     return out, count
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _appear(rule, k, entries, x, end, until, out, count):
     """Append the runs from an entry on that end by then, where nothing was shown; of single copies."""
     while x < end:
@@ -364,14 +364,12 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
                 old, old_stack, new, new_stack, out, count,
             )  # fmt: skip
             tree[leaves + k, DUE] = _next_due(rule, entries, base, size, watermark)
-            renew(tree, k)
         else:
             leaf = leaves + k
             until = min(tree[leaf, HOLD], tree[leaf, CUT])
             low, now_until, is_new = _uncertain(
                 rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
             )
-            renew(tree, k)
             if is_new and is_set:
                 out, count = _appear(rule, k, entries, low, base + size, now_until, out, count)
             elif low >= 0:
@@ -380,10 +378,13 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
                     until, until, INF, now_until, now_until, INF,
                     old, old_stack, new, new_stack, out, count,
                 )  # fmt: skip
+    if mode != EAGER:
+        renew(tree, touched[:, T_KEY])
+        renew(tree, due)
     return out[:, :count]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _next_due(rule, entries, base, size, watermark):
     """The next watermark at which ORDERLY shows more of a key."""
     x = _first_from(entries, base, base + size, watermark)
@@ -394,7 +395,7 @@ def _next_due(rule, entries, base, size, watermark):
     return entries[x, TIME] if x < base + size else NONE
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _uncertain(rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark):
     """Find the first uncertain stretch of a key, and note it in its leaf.
 
@@ -450,7 +451,7 @@ def _uncertain(rule, tree, leaf, until, entries, base, first, size, scratch, s, 
     return low, max(start, so_far), so_far == BEGIN
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _shown_so_far(rule, until, table, low, high, alive, last):
     """Go on looking for the last end that is shown, in one table; and whether a stretch is open then."""
     for x in range(low, high):
@@ -482,7 +483,7 @@ def lengthened(rule, slabs, entries, keys, tree, until):
             cut, cut, INF, until, until, INF, old, old_stack, new, new_stack, out, count,
         )  # fmt: skip
         tree[leaves + k, CUT] = until
-        renew(tree, k)
+    renew(tree, keys)
     return out[:, :count]
 
 
