@@ -243,8 +243,11 @@ class Timelines:
         entries[: self.top], floats[: self.top] = self.entries[: self.top], self.floats[: self.top]
         self.entries, self.floats = entries, floats
 
-    def say(self, what: Touched, *, open_ended: bool) -> Said:
-        """What the touched entries change in the rows that are shown."""
+    def say(self, what: Touched, *, open_ended: bool, shows_size: bool) -> Said:
+        """What the touched entries change in the rows that are shown.
+
+        `shows_size`: whether a row is another one if the number of events is.
+        """
         out = np.empty((what.room, 1 + self.entries.shape[1]), dtype=np.int64)
         out_floats = np.empty((what.room, self.fwidth), dtype=np.float64)
         is_cut = np.empty(len(what.touched), dtype=np.bool_)
@@ -257,6 +260,7 @@ class Timelines:
             what.scratch_floats,
             what.touched,
             open_ended,
+            shows_size,
             out,
             out_floats,
             is_cut,

@@ -390,6 +390,8 @@ def make_room(slabs, top, free, keys, first, entries, floats):
     each of them has the next.
     """
     for i in range(len(keys)):
+        if i + _AHEAD < len(keys):
+            prefetch(slabs, keys[i + _AHEAD])
         k = keys[i]
         start, size, room = slabs[k]
         needed = size + first[i + 1] - first[i]
@@ -435,7 +437,8 @@ def merge(
     fadded = np.zeros(fwidth, dtype=np.float64)
     s = grown = 0
     for c in range(len(keys)):
-        if c + _AHEAD < len(keys):
+        if c + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[c + 2 * _AHEAD])
             last = slabs[keys[c + _AHEAD], START] + slabs[keys[c + _AHEAD], SIZE] - 1
             for x in range(3):
                 prefetch(entries, last - x)
@@ -509,8 +512,8 @@ def merge(
 
 
 @njit(cache=True, inline="always")
-def _same(left, left_floats, i, right, right_floats, j):
-    for a in range(SUMS, left.shape[1]):
+def _same(left, left_floats, i, right, right_floats, j, first):
+    for a in range(first, left.shape[1]):
         if left[i, a] != right[j, a]:
             return False
     for f in range(left_floats.shape[1]):
@@ -532,6 +535,7 @@ def _say(out, out_floats, n, key, vs, old_ve, new_ve, entries, floats, x):
 def emit(
     slabs, entries, floats, scratch, scratch_floats, touched,
     open_ended,  # show the last entry's row as [vs, INF)
+    shows_size,  # entries with another number of events are another row
     out, out_floats,  # key, start, old end, new end, then sums and results
     is_cut,  # for each touched key: its last row may have been cut where no endpoint remains
     since,  # ... since when its last row is open, if nothing of it is shown; else INF
@@ -541,7 +545,12 @@ def emit(
     The number of output rows.
     """
     n = 0
+    compared = SUMS if shows_size else SUMS + 1
     for c in range(len(touched)):
+        if c + _AHEAD < len(touched):
+            prefetch(slabs, touched[c + _AHEAD, T_KEY])
+            prefetch(entries, touched[c + _AHEAD, T_FIRST] - 1)
+            prefetch(entries, touched[c + _AHEAD, T_FIRST] + 1)
         k, x, s, olds, news = touched[c]
         base, size = slabs[k, START], slabs[k, SIZE]
         end_of_slab = base + size
@@ -577,7 +586,7 @@ def emit(
                     end = INF
                 else:
                     is_open = True
-            if old_here and new_here and _same(scratch, scratch_floats, i, entries, floats, x):
+            if old_here and new_here and _same(scratch, scratch_floats, i, entries, floats, x, compared):
                 shown = scratch[i, SHOWN]
                 if is_open:
                     end = shown

@@ -84,6 +84,14 @@ class Aggregate:
         return any(not count.values and count.where is None for count in counts)
 
     @property
+    def _is_exact(self) -> bool:
+        """Whether results are the same only where the numbers are that they follow from."""
+        sums = [a for a in self.node.aggregations.values() if is_linear(a)]
+        return self.held.is_exact and all(
+            isinstance(a, Count) and not a.values and a.where is None for a in sums
+        )
+
+    @property
     def _open_ended(self) -> bool:
         return self.latency is OutputLatency.ORDER_PRESERVING
 
@@ -116,7 +124,8 @@ class Aggregate:
         """What the touched entries change in the output."""
         if self.held.width:
             self.held.fill(state.held, state.timelines, touched, len(state.keys))
-        return self._rows(state, state.timelines.say(touched, open_ended=self._open_ended))
+        said = state.timelines.say(touched, open_ended=self._open_ended, shows_size=self._shows_size)
+        return self._rows(state, said)
 
     def _rows(self, state: State, said: Said) -> Batch:
         if not len(said.key):
@@ -135,6 +144,8 @@ class Aggregate:
         columns = [results[name] for name in self.node.aggregations]
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
         rows = Batch(said.vs, said.old_ve, said.new_ve, pl.DataFrame([*key_columns, *columns]))
+        if self._is_exact:
+            return rows
         return _without_repetition(rows, said, list(self.node.aggregations), self._shows_size)
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:

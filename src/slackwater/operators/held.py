@@ -413,6 +413,11 @@ class Held:
                 }
         state.sweep_at = sweep_after(self._values(state))
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether results are the same only where their columns are."""
+        return not any(isinstance(read, Between) for order in self._orders for read in order.reads)
+
     def label_columns(self, label: int) -> list[int]:
         """The result columns that hold such labels."""
         columns: list[int] = []
