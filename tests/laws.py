@@ -296,10 +296,14 @@ class Trial:
     def push(self, source: sw.Query, part: Stream) -> None:
         """One batch in; then: the output is valid, and equals the oracle over the prefix.
 
-        The state is written down and read back before: nobody may notice.
+        Before, all that is remembered is written down and read back by another execution: nobody may
+        notice.
         """
         node, batch = _node(source), sw.Batch.of(part, source.schema)
-        self.execution.restore(pickle.loads(pickle.dumps(self.execution.snapshot())))  # noqa: S301
+        written = pickle.dumps(self.execution.snapshot())
+        self.execution = Execution(self.case.query.node)
+        self.execution.restore(pickle.loads(written))  # noqa: S301
+        self.execution.output = self.output
         for out in self.execution.push(node, batch):
             self._output_is_valid.admit(out)
             self._answer.take_in(out)

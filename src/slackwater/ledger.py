@@ -1,7 +1,7 @@
 """The ledger: what could not be used, row by row, with the reason.
 
 Nothing is dropped silently. Whoever sets something aside (a source that meets a bad row, an edge that
-meets a broken promise, later Finalize when its memory runs out) writes it here, and the user reads it
+meets a broken promise, Finalize when its memory runs out) writes it here, and the user reads it
 as a table. The ledger keeps the thing itself, so that it can be repaired and sent again.
 """
 

@@ -434,8 +434,12 @@ def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Qu
 
 
 def _undialled(node: nodes.Node) -> nodes.Node:
-    """The node below a dial that is about to be replaced."""
-    return node.input if isinstance(node, nodes.Consistency) else node
+    """The node without a dial that is about to be replaced."""
+    if isinstance(node, nodes.Consistency):
+        return _undialled(node.input)
+    if isinstance(node, nodes.Latency):
+        return nodes.Latency(_undialled(node.input), node.latency)
+    return node
 
 
 def _node(query: object, who: str) -> nodes.Node:

@@ -37,7 +37,9 @@ def test_what_comes_too_late_is_given_up_with_all_that_continues_it() -> None:
         sw.adjust(8, 12, 9, a=2),
     ]
     assert _given_up(out) == late
-    assert {(entry.reason, entry.place) for entry in out.ledger} == {("forgotten", "Finalize memory=5")}
+    assert {(entry.reason, entry.place) for entry in out.ledger} == {
+        ("forgotten", "Finalize memory=5 over stream")
+    }
     assert [entry.detail for entry in out.ledger] == [
         "it came behind 3; it would have changed [1, 4)",
         "it came behind 3; it would have changed [2, 9)",

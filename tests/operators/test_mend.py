@@ -259,7 +259,7 @@ def test_projections_pass_everything_on_as_it_comes() -> None:
     doubled = S.select(b=sw.col("a") * 2).consistency("strong")
     elements = [sw.external_cti(8, 2), sw.adjust(0, 9, 4, a=1), sw.insert(0, 9, a=1)]
     running = doubled.open()
-    assert _said(running, *elements[:2]) == [sw.adjust(0, 9, 4, b=2), sw.external_cti(8, 2)]
+    assert _said(running, *elements[:2]) == [sw.external_cti(8, 2), sw.adjust(0, 9, 4, b=2)]
     with pytest.raises(sw.InvalidStream, match="adjusts an event that has not come"):
         running.output.as_history()
     assert _said(running, elements[2]) == [sw.insert(0, 9, b=2)]

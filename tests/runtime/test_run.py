@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -104,7 +105,7 @@ def test_inputs_must_be_streams_that_the_query_reads() -> None:
         s.inserts().run({s.inserts(): []})
     with pytest.raises(sw.PlanError, match="no input for 't'"):
         s.union(t).run({s: []})
-    with pytest.raises(sw.PlanError, match="at least one element"):
+    with pytest.raises(sw.PlanError, match="one element or more"):
         s.inserts().run({s: []}, batch=0)
 
 
@@ -278,3 +279,102 @@ def test_inserts_alone_are_settled_at_the_promise() -> None:
     s = sw.stream({"a": int}, properties=sw.StreamProperties(insert_only=True))
     out = s.latency(sw.EAGER).run({s: [sw.insert(5, 10, a=1), sw.cti(10)]})
     assert out.settled().rows() == [(1, 5, 10)]
+
+
+def test_a_query_that_was_interrupted_takes_no_more() -> None:
+    """Whatever ends a batch half way: the state may be that of neither the batch nor what was before."""
+    s = _numbers()
+
+    def interrupted(values: list[int]) -> int:
+        if len(values) > 1:
+            raise KeyboardInterrupt
+        return len(values)
+
+    query = s.aggregate(n=sw.group_function(interrupted, "a", dtype=int))
+    execution = Execution(query.node)
+    assert isinstance(s.node, Source)
+    execution.push(s.node, [sw.insert(0, 9, a=1)])
+    with pytest.raises(KeyboardInterrupt):
+        execution.push(s.node, [sw.insert(3, 9, a=2)])
+    with pytest.raises(sw.OperatorError, match="has stopped") as problem:
+        execution.push(s.node, [sw.insert(5, 9, a=3)])
+    assert "interruption" in str(problem.value)
+
+
+def test_a_snapshot_tells_another_execution_what_may_be_adjusted_and_what_is_promised() -> None:
+    s = _numbers()
+    assert isinstance(s.node, Source)
+    first = Execution(s.distinct().node)
+    first.push(s.node, [sw.insert(0, 9, a=1), sw.cti(2)])
+
+    def restored() -> Execution:
+        again = Execution(s.distinct().node)
+        again.restore(pickle.loads(pickle.dumps(first.snapshot())))  # noqa: S301
+        return again
+
+    second = restored()
+    assert second.output.settled_until == 2
+    second.push(s.node, [sw.adjust(0, 9, 5, a=1)])
+    assert list(second.output) == [sw.adjust(0, 9, 5, a=1)]
+    with pytest.raises(sw.InvalidStream, match="breaks the promise"):
+        restored().push(s.node, [sw.insert(0, 3, a=2)])
+
+
+@pytest.mark.parametrize("later", [[], [sw.insert(1, 2, a=-1)]])
+def test_the_clock_goes_on_where_nothing_arrives(later: list[Element]) -> None:
+    """A where lets nothing through, and what waits behind it must still be told the time."""
+    s = _numbers()
+    assert isinstance(s.node, Source)
+    clock = [0]
+    query = s.where(sw.col("a") > 0).aggregate(n=sw.count()).consistency(blocking=5, clock="system")
+    execution = Execution(query.node, now=lambda: clock[0])
+    execution.push(s.node, [sw.insert(0, 9, a=1)])
+    assert not len(execution.output)
+    clock[0] = 100
+    execution.push(s.node, later)
+    assert list(execution.output) == [sw.insert(0, 9, n=1)]
+
+
+def test_the_ledger_names_the_elements_of_a_group_as_they_came_and_whose_they_are() -> None:
+    s, t = sw.stream({"k": str, "a": int}, name="s"), sw.stream({"k": str, "b": int}, name="t")
+    counted = s.group_by("k").apply(lambda g: g.where(sw.col("a") > 0).aggregate(n=sw.count()))
+    stream = [sw.insert(9, 12, k="a", a=1), sw.insert(0, 5, k="a", a=1), sw.cti(20)]
+    [entry] = counted.consistency(memory=2).run({s: stream}, batch=1).ledger
+    assert entry.element == stream[1]
+    assert entry.place == "Finalize memory=2 over s"
+    late = [(t, sw.insert(9, 12, k="a", b=1)), (t, sw.insert(0, 5, k="a", b=1))]
+    [entry] = s.join(t, on="k").consistency(memory=2).run(late, batch=1).ledger
+    assert entry.place == "Finalize memory=2 over t"
+
+
+def test_a_dial_that_is_turned_again_is_replaced_whatever_the_latency_between() -> None:
+    s = _numbers()
+    counted = s.aggregate(n=sw.count())
+    twice = counted.consistency("strong").latency(sw.ORDER_PRESERVING).consistency(memory=3)
+    once = counted.latency(sw.ORDER_PRESERVING).consistency(memory=3)
+    assert twice.explain() == once.explain()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 100])
+def test_with_a_finite_memory_counts_are_kept_however_they_are_cut(batch: int) -> None:
+    s = sw.stream({"a": int}, disordered=True)
+    stream: list[Element] = [
+        sw.external_cti(0, 0),
+        sw.external_cti(5, 1, since=0),
+        sw.external_cti(30, 1, since=5),
+        sw.external_cti(sw.INF, 0, since=30),
+    ]
+    stream += [sw.insert(1, 50, a=1), sw.insert(20, 50, a=2)]
+    out = s.aggregate(n=sw.count()).consistency(memory=6).run({s: stream}, batch=batch)
+    assert out.settled_until == sw.INF
+    assert not len(out.ledger)
+
+
+def test_batches_and_clocks_are_whole_numbers() -> None:
+    s = _numbers()
+    with pytest.raises(sw.PlanError, match="one element or more"):
+        s.run({s: []}, batch=1.5)  # type: ignore[arg-type]
+    assert isinstance(s.node, Source)
+    execution = Execution(s.align("1 s", clock="system").node, now=lambda: 0.5)  # type: ignore[arg-type,return-value]
+    with pytest.raises(sw.PlanError, match="whole chronons"):
+        execution.push(s.node, [sw.insert(0, 9, a=1)])

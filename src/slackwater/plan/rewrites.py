@@ -28,7 +28,7 @@ import polars as pl
 from slackwater.plan import nodes as n
 from slackwater.plan.placement import placed
 
-__all__ = ["GROUP", "REWRITES", "groups_at_once", "rewritten"]
+__all__ = ["GROUP", "REWRITES", "groups_at_once", "in_user_terms", "rewritten"]
 
 GROUP = "\0group"
 """The column that carries the group. No user can have named one so by accident."""
@@ -60,6 +60,17 @@ def rewritten(root: n.Node) -> n.Node:
     for rewrite in REWRITES:
         root = rewrite(root)
     return root
+
+
+def in_user_terms(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that carry the group, with the keys as the columns that they were."""
+    while GROUP in rows.columns:
+        rest = [name for name in rows.columns if name != GROUP]
+        dtype = rows.schema[GROUP]
+        keys = [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
+        restored = [pl.col(GROUP).struct.field(key) for key in keys if key not in rest]
+        rows = rows.select(*restored, *rest)
+    return rows
 
 
 def groups_at_once(root: n.Node) -> n.Node:

@@ -20,20 +20,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from slackwater.consistency import Clock
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.operators.step import CountingStep
 from slackwater.plan.evaluation import NoValue
-from slackwater.plan.nodes import Consistency, Latency, Node, Source, walk
+from slackwater.plan.nodes import Align, Consistency, Finalize, Latency, Node, Source, walk
 from slackwater.plan.properties import output_latencies
-from slackwater.plan.rewrites import rewritten
+from slackwater.plan.rewrites import in_user_terms, rewritten
 from slackwater.punctuations import ExternalCti, Promises, Punctuation
 from slackwater.runtime.edge import RAISE, OnInvalid
 
@@ -120,9 +121,15 @@ class Running:
     def _write_down(self, given_up: GivenUp) -> None:
         if given_up.error is not None and self.on_invalid is RAISE:
             raise given_up.error
-        for element, detail in zip(given_up.rows, given_up.details, strict=True):
-            place = f"{self.node.name} {self.node.describe()}".rstrip()
-            self.ledger.write(element, reason=given_up.reason, place=place, detail=detail)
+        rows = replace(given_up.rows, payload=in_user_terms(given_up.rows.payload))
+        for element, detail in zip(rows, given_up.details, strict=True):
+            self.ledger.write(element, reason=given_up.reason, place=self.place, detail=detail)
+
+    @property
+    def place(self) -> str:
+        """Which operator this is, for people: there may be one such for every source."""
+        sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
+        return f"{self.node.name} {self.node.describe()}".rstrip() + f" over {', '.join(sources)}"
 
     def _carried(self, control: Control) -> Control:
         if len(self.inbound) > 1:
@@ -135,6 +142,10 @@ class Running:
     def describe(self) -> Description:
         """How its state stands."""
         return self.step.describe(self.state)
+
+
+def _goes_by_the_clock(node: Node) -> bool:
+    return isinstance(node, Align | Finalize) and node.clock is Clock.SYSTEM
 
 
 Scheduler = Callable[[Sequence[Running]], Running | None]
@@ -198,9 +209,20 @@ class Dataflow:
             queue.batches.append(batch)
 
     def run_until_quiet(self) -> None:
-        """Run operators until no queue holds anything."""
+        """Run operators until no queue holds anything.
+
+        Time goes on also for those that nothing has reached: who goes by the clock is asked, too.
+        """
+        by_the_clock = [operator for operator in self.operators if _goes_by_the_clock(operator.node)]
         while (operator := self._schedule(self.operators)) is not None:
             operator.run()
+            if not operator.ready and operator in by_the_clock:
+                by_the_clock.remove(operator)
+        for operator in by_the_clock:
+            for queue, child in zip(operator.inbound, operator.node.inputs, strict=True):
+                queue.batches.append(Batch.empty(child.schema))
+            while (ready := self._schedule(self.operators)) is not None:
+                ready.run()
 
     def snapshot(self) -> list[Any]:
         """The state of every operator, inputs before readers, with what it has promised."""

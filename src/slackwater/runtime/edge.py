@@ -4,7 +4,8 @@ Behind the edge every stream is valid, so operators assert instead of checking. 
 rule either stops the query with an error that names it, or is set aside in the ledger; either way it is
 not lost. The edge also brings each batch into the form that operators expect: data rows first, then the
 strongest of the promises (a promise may be delayed, it only gets weaker); a control element that marks
-an exact place ends its batch there.
+an exact place ends its batch there. So does an external cti: with a finite memory it matters what came
+before it.
 
 Of a disordered source only the promises are judged: which adjust continues which is for the Finalize
 behind it to find out. Only such a source may send external ctis.
@@ -48,7 +49,7 @@ class Edge:
         self._on_invalid = on_invalid
         self._ledger = ledger
         self._disordered = source.disordered
-        self._validator = Validator(declared=source.properties, chains=not source.disordered)
+        self.validator = Validator(declared=source.properties, chains=not source.disordered)
 
     def read(self, stream: Stream) -> Batch:
         """Elements, or a batch of them, with exactly the columns of the source."""
@@ -86,11 +87,11 @@ class Edge:
 
     def admit(self, batch: Batch) -> Iterator[Batch]:
         """The valid part of a batch, in the form that operators expect."""
-        before = self._validator.promises
+        before = self.validator.promises
         if self._on_invalid is RAISE:
-            valid = self._validator.admit(batch)
+            valid = self.validator.admit(batch)
         else:
-            valid, violations = self._validator.sift(batch)
+            valid, violations = self.validator.sift(batch)
             for violation in violations:
                 self._ledger.write(
                     violation.element,
@@ -98,20 +99,19 @@ class Edge:
                     place=self._name,
                     detail=violation.detail,
                 )
-        start, movable, external = 0, list[Control](), list[Control]()
+        start, movable = 0, list[Control]()
         for position, control in valid.controls:
             if isinstance(control, ExternalCti):
-                if self._may_count(control):
-                    external.append(control)
-                continue
-            if control.movable:
+                if not self._may_count(control):
+                    continue
+            elif control.movable:
                 movable.append(control)
                 continue
             before, told = before.strengthened_by(movable)
-            yield valid.slice(start, position).followed_by([*external, *told, control])
-            start, movable, external = position, [], []
+            yield valid.slice(start, position).followed_by([*told, control])
+            start, movable = position, []
         _, told = before.strengthened_by(movable)
-        yield valid.slice(start, valid.rows).followed_by([*external, *told])
+        yield valid.slice(start, valid.rows).followed_by(told)
 
     def _may_count(self, control: ExternalCti) -> bool:
         if self._disordered:

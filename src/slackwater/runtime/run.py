@@ -25,9 +25,9 @@ from slackwater.punctuations import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
-from slackwater.validity import StreamProperties
+from slackwater.validity import StreamProperties, Validator
 
-__all__ = ["Execution", "Inputs", "Output", "Status", "run"]
+__all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run"]
 
 Inputs = Mapping[Source, Stream] | Iterable[tuple[Source, Element]]
 
@@ -52,17 +52,17 @@ class Output:
         self._schema = schema
         self._properties = properties or StreamProperties()
         self._disordered = disordered
-        self._promised = Promises()
+        self.promised = Promises()
 
     def append(self, batch: Batch) -> None:
         """One more batch."""
         self.batches.append(batch)
-        self._promised, _ = self._promised.strengthened_by(p.control for p in batch.controls)
+        self.promised, _ = self.promised.strengthened_by(p.control for p in batch.controls)
 
     @property
     def settled_until(self) -> int:
         """The last cti: the history before it no longer changes."""
-        return self._promised.cti
+        return self.promised.cti
 
     @property
     def taken_back(self) -> int:
@@ -107,8 +107,8 @@ class Execution:
     """A plan at work in this process: push elements in, and read what it says so far."""
 
     def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE, now: Now = wall_clock) -> None:
-        self._dataflow = Dataflow(root, on_invalid=on_invalid, now=now)
-        self._failure: SlackwaterError | None = None
+        self._dataflow = Dataflow(root, on_invalid=on_invalid, now=_in_chronons(now))
+        self._stopped_by: str | None = None
         self.output = Output(
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
         )
@@ -119,34 +119,43 @@ class Execution:
     def push(self, source: Source, stream: Stream) -> list[Batch]:
         """Take in some elements as one batch; the batches that this adds to the output."""
         require_sources(self.edges, [source])
-        if self._failure is not None:
+        if self._stopped_by is not None:
             raise OperatorError(
                 "the query has stopped",
-                detail=f"it met: {self._failure.fact}",
+                detail=f"it met: {self._stopped_by}",
                 hint="open it again; sw.LEDGER sets bad elements aside instead",
             )
         edge = self.edges[source]
         said: list[Batch] = []
+        # until the batch is through: whatever ends it half way, what would follow could not be trusted
+        self._stopped_by = "an interruption in the middle of a batch"
         try:
             for admitted in edge.admit(edge.read(stream)):
                 self._dataflow.push(source, admitted)
                 self._dataflow.run_until_quiet()
                 said += self._dataflow.take_output()
         except SlackwaterError as failure:
-            # part of the batch has been taken in: what would follow could not be trusted
-            self._failure = failure
+            self._stopped_by = failure.fact
             raise
+        self._stopped_by = None
         for batch in said:
             self.output.append(batch)
         return said
 
-    def snapshot(self) -> list[Any]:
-        """The state of every operator: plain data, to be written down between two pushes."""
-        return self._dataflow.snapshot()
+    def snapshot(self) -> Snapshot:
+        """All that is remembered: plain data, to be written down between two pushes."""
+        return Snapshot(
+            [edge.validator for edge in self.edges.values()],
+            self._dataflow.snapshot(),
+            self.output.promised,
+        )
 
-    def restore(self, states: list[Any]) -> None:
-        """Go on from the state that `snapshot` gave."""
-        self._dataflow.restore(states)
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on, perhaps in another process, from where `snapshot` was taken of the same plan."""
+        for edge, validator in zip(self.edges.values(), snapshot.edges, strict=True):
+            edge.validator = validator
+        self._dataflow.restore(snapshot.operators)
+        self.output.promised = snapshot.promised
 
     def describe(self) -> list[Status]:
         """How every operator stands, sources first."""
@@ -163,6 +172,31 @@ class Execution:
         ]
 
 
+def _in_chronons(now: Now) -> Now:
+    def told() -> int:
+        time = now()
+        if time != int(time):
+            raise PlanError(
+                "the clock does not tell whole chronons",
+                detail=f"it says {time!r}",
+                hint="an int: microseconds, if times are datetimes",
+            )
+        return int(time)
+
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What an execution remembers between two pushes."""
+
+    edges: list[Validator]
+    """of each source: what it may still adjust, and what it has promised"""
+    operators: list[Any]
+    promised: Promises
+    """what the output has promised"""
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """How one operator stands: what went through it, what it has promised, what it remembers."""
@@ -177,8 +211,8 @@ class Status:
 
 def run(root: Node, inputs: Inputs, *, batch: int = 1000, on_invalid: OnInvalid = RAISE) -> Output:
     """Run the plan over the inputs, in batches of at most `batch` elements."""
-    if batch < 1:
-        raise PlanError("a batch holds at least one element", detail=f"batch={batch}")
+    if batch < 1 or batch != int(batch):
+        raise PlanError("a batch holds one element or more", detail=f"batch={batch!r}")
     execution = Execution(root, on_invalid=on_invalid)
     for source, part in _arrivals(execution.edges, inputs, batch):
         execution.push(source, part)
