@@ -310,14 +310,16 @@ def _step(root: Node) -> Step:
 def _batch_at(subject: Subject, live: int) -> float:
     """Mean seconds of a batch of 1,000 once so many events are alive, over 1,000 of them.
 
-    There are as many keys as it takes for a batch to change as much: each event meets about one of a
-    join's other side, or ten of its own group.
+    There are so many keys that a batch changes as much, whatever is alive: each event meets about one of
+    a join's other side, and the thousand are of almost as many groups. (With ten events alive in each
+    group, say, a batch would meet all of 1,000 groups twice, or 2,000 of 100,000 once: twice the change.)
     """
-    keys = live // 2 if subject.one_match else live // 10
-    stream = Input(events=2 * live + 1_000_000, keys=keys, live=live).draw()
+    keys = live // 2 if subject.one_match else live
+    filled_with = 4 * live  # until what is remembered no longer grows
+    stream = Input(events=filled_with + 1_000_000, keys=keys, live=live).draw()
     drive = Drive(_step(subject.root(stream.schema, sw.PERFECTNESS_PRESERVING)))
     parts = list(turns(stream, subject.ports, 1_000))
-    filled, timed = parts[: 2 * live // 1_000], parts[2 * live // 1_000 :][:1_000]
+    filled, timed = parts[: filled_with // 1_000], parts[filled_with // 1_000 :][:1_000]
     drive.push_all(filled)
     return _seconds(lambda: drive.push_all(timed)) / len(timed)
 

@@ -31,12 +31,25 @@ from slackwater.kernels.endpoints import (
     TIME,
     _first_from,
 )
+from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = ["COUNT", "S_COUNT", "S_KEY", "S_LABELS", "follow", "forget", "script_room"]
 
 COUNT = 1
+_AHEAD = 8
+"""rounds between fetching a place and going there"""
 # columns of a script
 S_KEY, S_COUNT, S_LABELS = 0, 1, 2
+
+
+@njit(cache=True, inline="always")
+def _fetch(slabs, records, cursors, far, near):
+    """Where a key is that comes later, and the last records of one that comes soon."""
+    prefetch(slabs, far)
+    prefetch_at(cursors, far)
+    last = slabs[near, START] + slabs[near, SIZE] - 1
+    prefetch(records, last)
+    prefetch(records, last - 2)
 
 
 @njit(cache=True)
@@ -44,6 +57,8 @@ def script_room(slabs, records, cursors, keys, first, changes, touched):
     """Moves and reads that `follow` makes at most, and the scratch it needs."""
     moves, scratch = 0, 0
     for i in range(len(keys)):
+        if i + 2 * _AHEAD < len(keys):
+            _fetch(slabs, records, cursors, keys[i + 2 * _AHEAD], keys[i + _AHEAD])
         start, size, _ = slabs[keys[i]]
         q = _first_from(records, start, size, changes[first[i], TIME])
         tail = size - q
@@ -83,6 +98,10 @@ def follow(
     """
     n = grown = 0
     for c in range(len(touched)):
+        if c + 2 * _AHEAD < len(touched):
+            near, far = touched[c + _AHEAD, T_KEY], touched[c + 2 * _AHEAD, T_KEY]
+            _fetch(slabs, records, cursors, far, near)
+            prefetch(entries, touched[c + _AHEAD, T_FIRST])
         k = touched[c, T_KEY]
         base, size = slabs[k, START], slabs[k, SIZE]
         j, stop = first[c], first[c + 1]

@@ -152,9 +152,11 @@ def run(
     for i in range(done, len(moves)):
         if i + 2 * _AHEAD < len(moves):
             prefetch(roots, moves[i + 2 * _AHEAD, LIST])
-            ahead = roots[moves[i + _AHEAD, LIST], START]
-            prefetch(pool, ahead)
-            prefetch(pool, ahead + 2)
+            ahead = moves[i + _AHEAD, LIST]
+            if ahead != moves[i + _AHEAD - 1, LIST]:
+                # two rows fill a line of the cache
+                for row in range(0, min(roots[ahead, SIZE] + 1, _AHEAD), 2):
+                    prefetch(pool, roots[ahead, START] + row)
         k, n = moves[i, LIST], moves[i, COUNT]
         if n == 0:
             _read(roots, k, codes, pool, fill, out, moves[i, WHO], column)
