@@ -312,7 +312,7 @@ def _batch_at(subject: Subject, live: int) -> float:
 
     There are so many keys that a batch changes as much, whatever is alive: each event meets about one of
     a join's other side, and the thousand are of almost as many groups. (With ten events alive in each
-    group, say, a batch would meet all of 1,000 groups twice, or 2,000 of 100,000 once: twice the change.)
+    group, a batch would meet all of 1,000 groups twice, or 2,000 of 100,000 once: twice the change.)
     """
     keys = live // 2 if subject.one_match else live
     filled_with = 4 * live  # until what is remembered no longer grows

@@ -61,7 +61,8 @@ class Validator:
     Rules, in the order in which they are judged: *promise broken* (sync behind an earlier cti, also
     one of the same batch), *chain out of order* (the adjust names an end that its event does not have
     now), *unknown event*, *declared property broken* (the source was declared to be better behaved). It
-    remembers the events that may still be adjusted: those that end behind the last cti are forgotten.
+    remembers the events that may still be adjusted: those that end behind the last cti are forgotten. Of
+    a source that was declared insert-only there is nothing to remember.
 
     With `chains=False` an adjust may come before what it continues: that is not judged then.
 
@@ -115,7 +116,7 @@ class Validator:
             else np.zeros(batch.rows, dtype=np.bool_)
         )
         misbehaved = self._misbehaved(batch)
-        if self._judge_chains:
+        if self._judge_chains and self._has_to_remember:
             yield from self._judge_links(batch, broken, misbehaved)
         else:
             for row in np.union1d(np.flatnonzero(broken), list(misbehaved)).astype(int).tolist():
@@ -126,6 +127,13 @@ class Validator:
         # a stream that may break its promises may still adjust what they froze
         if self._judge_promises and len(self._alive) > self._purge_at:
             self._forget_frozen()
+
+    @property
+    def _has_to_remember(self) -> bool:
+        """Not where there are no adjusts, unless events have to differ and starts do not say so."""
+        declared = self._declared
+        starts_differ = declared.strictly_increasing or not declared.vs_payload_key
+        return not (declared.insert_only and starts_differ)
 
     def _judge_links(
         self, batch: Batch, broken: npt.NDArray[np.bool_], misbehaved: dict[int, str]
