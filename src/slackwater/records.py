@@ -52,18 +52,12 @@ class Records:
         """Take in what has touched the timelines; the script of moves and reads through it."""
         self.admit(len(timelines.slabs))
         keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
-        changes = what.changes.rows
+        changes = what.changes
         pool, _, _ = endpoint_kernel.room_needed(self.slabs, self.pool, keys, what.first, changes)
         if pool:
             self._grow(self.top + pool)
             self.top = endpoint_kernel.make_room(
-                self.slabs,
-                self.top,
-                self.free,
-                keys,
-                what.first,
-                self.pool,
-                np.empty((len(self.pool), 0)),
+                self.slabs, self.top, self.free, keys, what.first, self.pool
             )
         moves, old = kernel.script_room(
             self.slabs, self.pool, self.cursors, keys, what.first, changes, what.touched
@@ -109,10 +103,7 @@ class Records:
         room = max(room, min(len(self.pool), 4 * room))
         slabs = np.zeros((len(keep), 3), dtype=np.int64)
         pool = np.empty((room, self.pool.shape[1]), dtype=np.int64)
-        floats = np.empty((len(self.pool), 0))
-        self.top = endpoint_kernel.compact(
-            self.slabs, keep, self.pool, floats, slabs, pool, np.empty((room, 0))
-        )
+        self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
         self.slabs, self.pool, self.cursors = slabs, pool, self.cursors[keep]
         self.free[:] = -1
         self.size = int(slabs[:, endpoints.SIZE].sum())

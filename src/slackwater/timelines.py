@@ -23,13 +23,12 @@ from slackwater.events import Batch
 from slackwater.kernels import endpoints
 from slackwater.times import BEGIN, INF
 
-__all__ = ["Run", "Said", "Timelines", "Touched", "Weights"]
+__all__ = ["Said", "Timelines", "Touched", "Weights"]
 
 kernel: Any = endpoints
 """compiled functions, which mypy cannot follow"""
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 _LOOSE = 16
@@ -44,24 +43,7 @@ class Weights(NamedTuple):
 
     key: Ints
     labels: Ints
-    ints: Ints
-    floats: Floats
-
-
-class Run(NamedTuple):
-    """Changes, one per row; floats apart."""
-
-    rows: Ints
-    floats: Floats
-
-    @property
-    def times(self) -> Ints:
-        """When each takes effect."""
-        return self.rows[:, endpoints.TIME]
-
-    def part(self, which: slice) -> Run:
-        """Some of them."""
-        return Run(self.rows[which], self.floats[which])
+    added: Ints
 
 
 class Touched(NamedTuple):
@@ -69,8 +51,7 @@ class Touched(NamedTuple):
 
     touched: Ints
     scratch: Ints
-    scratch_floats: Floats
-    changes: Run
+    changes: Ints
     first: Ints
     """where the changes of each touched key start"""
     room: int
@@ -86,20 +67,18 @@ class Said(NamedTuple):
     new_ve: Ints
     sums: Ints
     results: Ints
-    floats: Floats
 
 
 @dataclass(slots=True)
 class Timelines:
     """The timelines of all keys.
 
-    `width` and `fwidth` are the numbers of integer and float sums: the first integer sum is the number
-    of events, a float sum takes two columns. `labels` are numbers that changes carry and that are not
-    summed, `results` are columns of an entry that somebody else computes.
+    `width` is the number of sums, and the first of them is the number of events; there may be more later
+    (`widen`). `labels` are numbers that changes carry and that are not summed, `results` are columns of
+    an entry that somebody else computes.
     """
 
     width: int
-    fwidth: int
     labels: int = 0
     results: int = 0
     horizon: int = BEGIN
@@ -109,8 +88,8 @@ class Timelines:
     free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
     size: int = 0
     entries: Ints = field(init=False)
-    floats: Floats = field(init=False)
-    pending: list[Run] = field(default_factory=list)
+    pending: list[Ints] = field(default_factory=list)
+    """runs of changes, sorted by time, key and labels"""
     cut: Ints = field(default_factory=lambda: _NO_ROWS)
     """keys that may have a row that was cut where no endpoint remains"""
     waiting: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
@@ -122,16 +101,27 @@ class Timelines:
 
     def __post_init__(self) -> None:
         self.entries = np.zeros((0, endpoints.SUMS + self.width + self.results), dtype=np.int64)
-        self.floats = np.zeros((0, self.fwidth), dtype=np.float64)
 
     def rows(self) -> int:
         """How many entries and pending changes are remembered."""
-        return self.size + sum(len(run.rows) for run in self.pending)
+        return self.size + sum(map(len, self.pending))
 
     def no_weights(self) -> Weights:
         """Those of no rows."""
         labels = np.empty((0, self.labels), np.int64)
-        return Weights(_NO_ROWS, labels, np.empty((0, self.width), np.int64), np.empty((0, self.fwidth)))
+        return Weights(_NO_ROWS, labels, np.empty((0, self.width), np.int64))
+
+    def widen(self, width: int) -> None:
+        """There are so many sums now; those that are new have been zero so far."""
+        more = width - self.width
+        behind = endpoints.SUMS + self.width
+        entries = np.empty((len(self.entries), self.entries.shape[1] + more), dtype=np.int64)
+        used, wider = self.entries[: self.top], entries[: self.top]
+        wider[:, :behind] = used[:, :behind]
+        wider[:, behind : behind + more] = 0
+        wider[:, behind + more :] = used[:, behind:]
+        self.entries, self.width = entries, width
+        self.pending = [np.pad(run, ((0, 0), (0, more))) for run in self.pending]
 
     # taking in changes
 
@@ -143,30 +133,27 @@ class Timelines:
         self._admit_keys(keys)
         self.horizon = horizon
         changes, keys_touched, first = self._by_key(self._near(rows, weights))
-        pool, room, old = kernel.room_needed(self.slabs, self.entries, keys_touched, first, changes.rows)
+        pool, room, old = kernel.room_needed(self.slabs, self.entries, keys_touched, first, changes)
         if pool:
             self._grow(self.top + pool)
             self.top = kernel.make_room(
-                self.slabs, self.top, self.free, keys_touched, first, self.entries, self.floats
+                self.slabs, self.top, self.free, keys_touched, first, self.entries
             )
         scratch = np.empty((old, self.entries.shape[1]), dtype=np.int64)
-        scratch_floats = np.empty((old, self.fwidth), dtype=np.float64)
         touched = np.empty((len(keys_touched), 5), dtype=np.int64)
         self.size += kernel.merge(
             self.slabs,
             self.entries,
-            self.floats,
             keys_touched,
             first,
-            *changes,
+            changes,
             self.labels,
             scratch,
-            scratch_floats,
             touched,
             # else as many may have come as are gone, and not the same ones
             self.labels == 0 or self.horizon == INF,
         )
-        return Touched(touched, scratch, scratch_floats, changes, first, room)
+        return Touched(touched, scratch, changes, first, room)
 
     def _admit_keys(self, keys: int) -> None:
         if keys > len(self.slabs):
@@ -174,74 +161,72 @@ class Timelines:
             self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
             self._head = np.full(len(self.slabs), -1, dtype=np.int64)
 
-    def _near(self, rows: Batch | None, weights: Weights) -> Run:
+    def _near(self, rows: Batch | None, weights: Weights) -> Ints:
         """The changes that the horizon has reached; others are put aside."""
         due = self._due()
         most = 0 if rows is None else 2 * rows.rows
-        near = self._run(most + sum(len(run.rows) for run in due))
+        near = self._run(most + sum(map(len, due)))
         n = 0
         if rows is not None and rows.rows:
             far = self._run(most)
             times = rows.vs, rows.old_ve, rows.new_ve
-            key, labels, ints, floats = weights
-            n, f = kernel.spread(key, *times, labels, ints, floats, self.horizon, *near, *far)
+            key, labels, added = weights
+            n, f = kernel.spread(key, *times, labels, added, self.horizon, near, far)
             if f:
-                self._postpone(far.part(slice(0, f)))
+                self._postpone(far[:f])
         for run in due:
-            place = slice(n, n + len(run.rows))
-            near.rows[place], near.floats[place] = run
-            n = place.stop
-        return near.part(slice(0, n))
+            near[n : n + len(run)] = run
+            n += len(run)
+        return near[:n]
 
-    def _run(self, rows: int) -> Run:
-        columns = endpoints.LABELS + self.labels + self.width
-        return Run(np.empty((rows, columns), np.int64), np.empty((rows, self.fwidth), np.float64))
+    def _run(self, rows: int) -> Ints:
+        """Room for changes."""
+        return np.empty((rows, endpoints.LABELS + self.labels + self.width), dtype=np.int64)
 
-    def _postpone(self, new: Run) -> None:
+    def _postpone(self, new: Ints) -> None:
         run = self._by_time(new)
-        while self.pending and len(self.pending[-1].rows) < 2 * len(run.rows):
+        while self.pending and len(self.pending[-1]) < 2 * len(run):
             other = self.pending.pop()
-            both = self._run(len(run.rows) + len(other.rows))
-            run = both.part(slice(0, kernel.merge_runs(*other, *run, self.labels, *both)))
-        if len(run.rows):
+            both = self._run(len(run) + len(other))
+            run = both[: kernel.merge_runs(other, run, self.labels, both)]
+        if len(run):
             self.pending.append(run)
 
-    def _by_time(self, run: Run) -> Run:
-        if len(run.rows) == 1:
-            return Run(run.rows.copy(), run.floats.copy())
-        order = _order(_compact(run.times), run.rows[:, endpoints.KEY])
+    def _by_time(self, run: Ints) -> Ints:
+        if len(run) == 1:
+            return run.copy()
+        order = _order(_compact(run[:, endpoints.TIME]), run[:, endpoints.KEY])
         if self.labels:
-            kernel.sort_ties(order, run.rows, self.labels)
-        out = self._run(len(run.rows))
-        return out.part(slice(0, kernel.sum_neighbours(*run, order, self.labels, *out)))
+            kernel.sort_ties(order, run, self.labels)
+        out = self._run(len(run))
+        return out[: kernel.sum_neighbours(run, order, self.labels, out)]
 
-    def _due(self) -> list[Run]:
+    def _due(self) -> list[Ints]:
         """Pending changes that the horizon has reached."""
         due = []
         for i, run in enumerate(self.pending):
-            if run.rows[0, endpoints.TIME] <= self.horizon:
-                reached = int(np.searchsorted(run.times, self.horizon, side="right"))
-                due.append(run.part(slice(0, reached)))
-                self.pending[i] = run.part(slice(reached, None))
+            if run[0, endpoints.TIME] <= self.horizon:
+                reached = int(np.searchsorted(run[:, endpoints.TIME], self.horizon, side="right"))
+                due.append(run[:reached])
+                self.pending[i] = run[reached:]
         if due:
-            self.pending = [run for run in self.pending if len(run.rows)]
+            self.pending = [run for run in self.pending if len(run)]
         return due
 
-    def _by_key(self, near: Run) -> tuple[Run, Ints, Ints]:
-        count = len(near.rows)
+    def _by_key(self, near: Ints) -> tuple[Ints, Ints, Ints]:
+        count = len(near)
         out = self._run(count)
         keys, first = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
-        touched, left = kernel.by_key(*near, count, self.labels, self._head, *out, keys, first)
-        return out.part(slice(0, left)), keys[:touched], first[: touched + 1]
+        touched, left = kernel.by_key(near, count, self.labels, self._head, out, keys, first)
+        return out[:left], keys[:touched], first[: touched + 1]
 
     def _grow(self, needed: int) -> None:
         if needed <= len(self.entries):
             return
         more = max(needed, 2 * len(self.entries))
         entries = np.empty((more, self.entries.shape[1]), dtype=np.int64)
-        floats = np.empty((more, self.fwidth), dtype=np.float64)
-        entries[: self.top], floats[: self.top] = self.entries[: self.top], self.floats[: self.top]
-        self.entries, self.floats = entries, floats
+        entries[: self.top] = self.entries[: self.top]
+        self.entries = entries
 
     def say(self, what: Touched, *, open_ended: bool, shows_size: bool) -> Said:
         """What the touched entries change in the rows that are shown.
@@ -249,26 +234,22 @@ class Timelines:
         `shows_size`: whether a row is another one if the number of events is.
         """
         out = np.empty((what.room, 1 + self.entries.shape[1]), dtype=np.int64)
-        out_floats = np.empty((what.room, self.fwidth), dtype=np.float64)
         is_cut = np.empty(len(what.touched), dtype=np.bool_)
         since = np.empty(len(what.touched), dtype=np.int64)
         rows = kernel.emit(
             self.slabs,
             self.entries,
-            self.floats,
             what.scratch,
-            what.scratch_floats,
             what.touched,
             open_ended,
             shows_size,
             out,
-            out_floats,
             is_cut,
             since,
         )
         if not open_ended:
             self.note(what, is_cut, since)
-        return self._said(out[:rows], out_floats[:rows])
+        return self._said(out[:rows])
 
     def note(self, what: Touched, is_cut: Mask, since: Ints) -> None:
         """What was said of the last row of each touched key: see `lengthen_cut` and `open_since`."""
@@ -278,10 +259,10 @@ class Timelines:
                 self.cut = np.union1d(self.cut, keys[is_cut])
             self._remember_open(keys, since)
 
-    def _said(self, out: Ints, floats: Floats) -> Said:
+    def _said(self, out: Ints) -> Said:
         key, vs, old_ve, new_ve = (np.ascontiguousarray(out[:, a]) for a in range(4))
         sums, results = out[:, 4 : 4 + self.width], out[:, 4 + self.width :]
-        return Said(key, vs, old_ve, new_ve, sums, results, floats)
+        return Said(key, vs, old_ve, new_ve, sums, results)
 
     def _remember_open(self, keys: Ints, since: Ints) -> None:
         if self.waiting_size + len(keys) > len(self.waiting):
@@ -307,9 +288,10 @@ class Timelines:
         """The last endpoint that is pending and not after `until`; BEGIN if there is none."""
         times = []
         for run in self.pending:
-            reached = int(np.searchsorted(run.times, until, side="right"))
+            run_times = run[:, endpoints.TIME]
+            reached = int(np.searchsorted(run_times, until, side="right"))
             if reached:
-                times.append(int(run.times[reached - 1]))
+                times.append(int(run_times[reached - 1]))
         return max(times, default=BEGIN)
 
     def lengthen_cut(self, until: int) -> Said:
@@ -330,7 +312,7 @@ class Timelines:
         out[:, 2], out[:, 3] = entry[:, endpoints.SHOWN], ends
         out[:, 4:] = entry[:, endpoints.SUMS :]
         self.entries[last, endpoints.SHOWN] = ends
-        return self._said(out, self.floats[last])
+        return self._said(out)
 
     def _next_pending(self, keys: Ints) -> Ints:
         """The first pending endpoint of each of these keys, which are sorted and have one."""
@@ -338,7 +320,7 @@ class Timelines:
             return _NO_ROWS
         wanted = np.zeros(len(self.slabs), dtype=np.bool_)
         wanted[keys] = True
-        rows = np.concatenate([run.rows[wanted[run.rows[:, endpoints.KEY]]] for run in self.pending])
+        rows = np.concatenate([run[wanted[run[:, endpoints.KEY]]] for run in self.pending])
         key, time = rows[:, endpoints.KEY], rows[:, endpoints.TIME]
         order = np.lexsort((time, key))
         key, time = key[order], time[order]
@@ -371,14 +353,14 @@ class Timelines:
             self.pending.clear()
             self.size = 0
         else:
-            self.size = kernel.purge(self.slabs, self.entries, self.floats, cti)
+            self.size = kernel.purge(self.slabs, self.entries, cti)
         self.sweep_at = state.sweep_after(self.rows())
 
     def in_use(self, keys: int) -> Mask:
         """Which of so many keys are."""
         alive: Mask = self.slabs[:keys, endpoints.SIZE] > 0
         for run in self.pending:
-            alive[run.rows[:, endpoints.KEY]] = True
+            alive[run[:, endpoints.KEY]] = True
         return alive
 
     def is_loose(self, keys: int) -> bool:
@@ -397,15 +379,14 @@ class Timelines:
         room = max(room, min(len(self.entries), 4 * room))
         slabs = np.zeros((len(keep), 3), dtype=np.int64)
         entries = np.empty((room, self.entries.shape[1]), dtype=np.int64)
-        floats = np.empty((room, self.fwidth), dtype=np.float64)
-        self.top = kernel.compact(self.slabs, keep, self.entries, self.floats, slabs, entries, floats)
-        self.slabs, self.entries, self.floats = slabs, entries, floats
+        self.top = kernel.compact(self.slabs, keep, self.entries, slabs, entries)
+        self.slabs, self.entries = slabs, entries
         self.free[:] = -1
         self._head = np.full(len(slabs), -1, dtype=np.int64)
-        for i, run in enumerate(self.pending):
-            rows = run.rows.copy()
-            rows[:, endpoints.KEY] = numbers[rows[:, endpoints.KEY]]
-            self.pending[i] = Run(rows, run.floats)
+        # copies: a run may be a part of what somebody else has
+        self.pending = [run.copy() for run in self.pending]
+        for run in self.pending:
+            run[:, endpoints.KEY] = numbers[run[:, endpoints.KEY]]
         self.cut = numbers[self.cut[alive[self.cut]]]
         self.waiting = self.waiting[:0]
         if self.horizon < INF:

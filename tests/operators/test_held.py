@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import polars as pl
 import pytest
 
 import slackwater as sw
+from slackwater.events import Element
 
 LATENCIES = list(sw.OutputLatency)
 s = sw.stream({"k": str, "v": int})
@@ -92,3 +98,47 @@ def test_a_product_that_does_not_fit_is_refused_and_one_that_comes_back_is_right
 def test_a_percentile_needs_a_fraction_that_can_be_counted() -> None:
     with pytest.raises(sw.PlanError, match="at most 18 digits"):
         sw.percentile("v", 1e-20)
+
+
+def test_rows_of_a_product_are_right_however_many_there_are() -> None:
+    """Each row is the product of what is alive, rounded once; factors come and go 2,000 times."""
+    floats = sw.stream({"x": float})
+    values = [(1 + i / 997) * (-1) ** (i // 3) for i in range(1000)]
+    told = [sw.insert(i, i + 700, x=x) for i, x in enumerate(values)]
+    rows = floats.aggregate(p=sw.product("x")).run({floats: told}, batch=100).history().rows()
+    exact, expected = Fraction(1), []
+    for t in range(1699):
+        if t < 1000:
+            exact *= Fraction(values[t])
+        if t >= 700:
+            exact /= Fraction(values[t - 700])
+        expected.append((float(exact), t, t + 1))
+    assert rows == expected
+
+
+WIDE: dict[str, tuple[pl.DataType, list[Any]]] = {
+    "Int128": (pl.Int128(), [2**100 + 1, -(2**120), 5, None, 2**100 + 1, 2**64]),
+    "UInt128": (pl.UInt128(), [2**127 + 1, 0, 5, None, 5, 2**64]),
+    "Decimal": (
+        pl.Decimal(38, 2),
+        [Decimal("1.25") * 10**33, Decimal("-0.01"), None, Decimal(10) ** 33],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("batch", [1, 100])
+def test_numbers_that_are_wider_than_64_bits(name: str, batch: int) -> None:
+    dtype, values = WIDE[name]
+    wide = sw.stream({"w": dtype})
+    told: list[Element] = [sw.insert(i, i + 4, w=w) for i, w in enumerate(values)]
+    told += [sw.adjust(1, 5, 3, w=values[1]), sw.insert(20, 25, w=None), sw.cti(sw.INF)]
+    query = wide.aggregate(
+        top=sw.top_k("w", 2),
+        low=sw.min("w"),
+        median=sw.percentile("w", 0.5),
+        part=sw.percentile("w", 0.3),
+        kinds=sw.count_distinct("w"),
+        first=sw.first("w"),
+    )
+    assert query.run({wide: told}, batch=batch).as_history() == query.meaning({wide: told})

@@ -22,12 +22,12 @@ still open at the horizon, either nothing is shown (beyond what had been shown b
 - refs is separate from the count: an endpoint where as many events end as begin is still one
   (erratum 1).
 - An entry that vanishes lengthens the row before it, whose sums are what they were (erratum 3).
-- Floats are summed in double-double arithmetic: a sum and what its rounding lost.
+- Weights are integers, so that sums are exact and what is taken away leaves no trace.
 
 All tables are int64 matrices, one line of memory per row, since keys come in any order. Columns:
 
-    change   time, key, refs, labels (as many as there are), sums; floats apart
-    entry    time, refs, shown end, sums, results; floats apart
+    change   time, key, refs, labels (as many as there are), sums
+    entry    time, refs, shown end, sums, results
     slab     first entry, entries, room
     touched  key, first entry that changed, first row in scratch, rows there, entries that stand for them
 
@@ -82,29 +82,18 @@ _AHEAD = 8
 """rounds between fetching a place and going there"""
 
 
-@njit(cache=True, inline="always")
-def _add(high, low, high2, low2):
-    """The sum of two double-doubles."""
-    total = high + high2
-    part = total - high
-    error = (high - (total - part)) + (high2 - part)
-    error += low + low2
-    high3 = total + error
-    return high3, error - (high3 - total)
-
-
 @njit(cache=True)
 def spread(
-    key, vs, old_ve, new_ve, labels, ints, floats,  # rows
+    key, vs, old_ve, new_ve, labels, weights,  # rows
     horizon,
-    near, near_floats, far, far_floats,  # room for two changes per row in each
+    near, far,  # room for two changes per row in each
 ):  # fmt: skip
     """Each row takes its event's weights away at its old end, and adds them up to its new one.
 
     How many changes are near, and how many are beyond the horizon.
     """
     n = f = 0
-    at_label, width, fwidth = labels.shape[1], ints.shape[1], floats.shape[1]
+    at_label, width = labels.shape[1], weights.shape[1]
     for i in range(len(key)):
         start, old, new = vs[i], old_ve[i], new_ve[i]
         if old == new:
@@ -121,49 +110,38 @@ def spread(
             (second, second_refs, second_sign),
         ):
             if time <= horizon:
-                rows, rows_floats, at = near, near_floats, n
+                rows, at = near, n
                 n += 1
             else:
-                rows, rows_floats, at = far, far_floats, f
+                rows, at = far, f
                 f += 1
             rows[at, TIME], rows[at, KEY], rows[at, CHANGE_REFS] = time, key[i], refs
             for a in range(at_label):
                 rows[at, LABELS + a] = labels[i, a]
             for a in range(width):
-                rows[at, LABELS + at_label + a] = sign * ints[i, a]
-            for a in range(fwidth):
-                rows_floats[at, a] = sign * floats[i, a]
+                rows[at, LABELS + at_label + a] = sign * weights[i, a]
     return n, f
 
 
 @njit(cache=True, inline="always")
-def _copy(source, source_floats, i, target, target_floats, j):
+def _copy(source, i, target, j):
     for a in range(source.shape[1]):
         target[j, a] = source[i, a]
-    for a in range(source_floats.shape[1]):
-        target_floats[j, a] = source_floats[i, a]
 
 
 @njit(cache=True, inline="always")
-def _add_change(source, source_floats, i, target, target_floats, j, labels):
+def _add_change(source, i, target, j, labels):
     target[j, CHANGE_REFS] += source[i, CHANGE_REFS]
     for a in range(LABELS + labels, source.shape[1]):
         target[j, a] += source[i, a]
-    for f in range(0, source_floats.shape[1], 2):
-        target_floats[j, f], target_floats[j, f + 1] = _add(
-            target_floats[j, f], target_floats[j, f + 1], source_floats[i, f], source_floats[i, f + 1]
-        )
 
 
 @njit(cache=True, inline="always")
-def _is_nothing(changes, floats, i, labels):
+def _is_nothing(changes, i, labels):
     if changes[i, CHANGE_REFS] != 0:
         return False
     for a in range(LABELS + labels, changes.shape[1]):
         if changes[i, a] != 0:
-            return False
-    for f in range(floats.shape[1]):
-        if floats[i, f] != 0.0:
             return False
     return True
 
@@ -218,9 +196,9 @@ def _sort_changes(index, low, high, spare, changes, labels):
 
 @njit(cache=True)
 def by_key(
-    changes, floats, count, labels,
+    changes, count, labels,
     head,  # for each key -1; so again afterwards
-    out, out_floats, keys, first,  # room for as many
+    out, keys, first,  # room for as many
 ):  # fmt: skip
     """Changes of each key together, by time and labels, equal ones summed.
 
@@ -253,13 +231,13 @@ def by_key(
         for j in range(n):
             own = index[j]
             if j > 0 and not _is_before(changes, index[j - 1], own, labels):
-                _add_change(changes, floats, own, out, out_floats, w - 1, labels)
+                _add_change(changes, own, out, w - 1, labels)
                 continue
-            if w > start and _is_nothing(out, out_floats, w - 1, labels):
+            if w > start and _is_nothing(out, w - 1, labels):
                 w -= 1
-            _copy(changes, floats, own, out, out_floats, w)
+            _copy(changes, own, out, w)
             w += 1
-        if _is_nothing(out, out_floats, w - 1, labels):
+        if _is_nothing(out, w - 1, labels):
             w -= 1
         if w > start:
             keys[touched], first[touched] = k, start
@@ -293,24 +271,24 @@ def _compared(left, i, right, j, labels):
 
 
 @njit(cache=True)
-def sum_neighbours(changes, floats, order, labels, out, out_floats):
+def sum_neighbours(changes, order, labels, out):
     """The changes in that order, equal neighbours summed; how many are left."""
     w = 0
     for i in order:
         if w > 0 and _compared(out, w - 1, changes, i, labels) == 0:
-            _add_change(changes, floats, i, out, out_floats, w - 1, labels)
+            _add_change(changes, i, out, w - 1, labels)
             continue
-        if w > 0 and _is_nothing(out, out_floats, w - 1, labels):
+        if w > 0 and _is_nothing(out, w - 1, labels):
             w -= 1
-        _copy(changes, floats, i, out, out_floats, w)
+        _copy(changes, i, out, w)
         w += 1
-    if w > 0 and _is_nothing(out, out_floats, w - 1, labels):
+    if w > 0 and _is_nothing(out, w - 1, labels):
         w -= 1
     return w
 
 
 @njit(cache=True)
-def merge_runs(left, left_floats, right, right_floats, labels, out, out_floats):
+def merge_runs(left, right, labels, out):
     """Two runs sorted by time, key and labels as one, equal changes summed; how many are left."""
     i = j = w = 0
     while i < len(left) or j < len(right):
@@ -322,15 +300,15 @@ def merge_runs(left, left_floats, right, right_floats, labels, out, out_floats):
         else:
             which = _compared(left, i, right, j, labels)
         if which <= 0:
-            _copy(left, left_floats, i, out, out_floats, w)
+            _copy(left, i, out, w)
             i += 1
         else:
-            _copy(right, right_floats, j, out, out_floats, w)
+            _copy(right, j, out, w)
             j += 1
         if which == 0:
-            _add_change(right, right_floats, j, out, out_floats, w, labels)
+            _add_change(right, j, out, w, labels)
             j += 1
-            if _is_nothing(out, out_floats, w, labels):
+            if _is_nothing(out, w, labels):
                 w -= 1
         w += 1
     return w
@@ -383,7 +361,7 @@ def _rooms(size):
 
 
 @njit(cache=True)
-def make_room(slabs, top, free, keys, first, entries, floats):
+def make_room(slabs, top, free, keys, first, entries):
     """Move the slabs that are too small for their changes; the new top of the pool.
 
     Rooms are powers of two. `free` has the first slab of each size that was left; in its first column,
@@ -405,7 +383,7 @@ def make_room(slabs, top, free, keys, first, entries, floats):
                 place = top
                 top += 1 << n
             for x in range(size):
-                _copy(entries, floats, start + x, entries, floats, place + x)
+                _copy(entries, start + x, entries, place + x)
             if room > 0:
                 old = _rooms(room)
                 entries[start, TIME] = free[old]
@@ -417,9 +395,9 @@ def make_room(slabs, top, free, keys, first, entries, floats):
 
 @njit(cache=True)
 def merge(
-    slabs, entries, floats,
-    keys, first, changes, change_floats, labels,  # by key and time
-    scratch, scratch_floats, touched,  # as many rows as needed
+    slabs, entries,
+    keys, first, changes, labels,  # by key and time
+    scratch, touched,  # as many rows as needed
     may_stop,  # after its last change a key's sums are what they were
 ):  # fmt: skip
     """Merge each key's changes into its entries. By how much the number of entries has grown.
@@ -428,13 +406,10 @@ def merge(
     there on are in the scratch and how many of them, and how many entries stand for these now. Entries
     behind have only moved.
     """
-    fwidth = floats.shape[1]
     width = changes.shape[1] - LABELS - labels
     weights = LABELS + labels
     sums = np.zeros(width, dtype=np.int64)  # before
     added = np.zeros(width, dtype=np.int64)
-    fsums = np.zeros(fwidth, dtype=np.float64)
-    fadded = np.zeros(fwidth, dtype=np.float64)
     s = grown = 0
     for c in range(len(keys)):
         if c + 2 * _AHEAD < len(keys):
@@ -448,13 +423,10 @@ def merge(
         p = _first_from(entries, base, n, changes[j, TIME])
         tail = n - p
         for x in range(tail):
-            _copy(entries, floats, base + p + x, scratch, scratch_floats, s + x)
+            _copy(entries, base + p + x, scratch, s + x)
         for a in range(width):
             added[a] = 0
             sums[a] = entries[base + p - 1, SUMS + a] if p > 0 else 0
-        for f in range(fwidth):
-            fadded[f] = 0.0
-            fsums[f] = floats[base + p - 1, f] if p > 0 else 0.0
         i, w = 0, base + p
         moved = 0
         while i < tail or j < stop:
@@ -462,8 +434,6 @@ def merge(
                 quiet = True
                 for a in range(width):
                     quiet = quiet and added[a] == 0
-                for f in range(fwidth):
-                    quiet = quiet and fadded[f] == 0.0
                 if quiet:
                     moved = tail - i
                     break
@@ -476,26 +446,16 @@ def merge(
                 shown = scratch[s + i, SHOWN]
                 for a in range(width):
                     sums[a] = scratch[s + i, SUMS + a]
-                for f in range(fwidth):
-                    fsums[f] = scratch_floats[s + i, f]
                 i += 1
             while j < stop and changes[j, TIME] == time:
                 refs += changes[j, CHANGE_REFS]
                 for a in range(width):
                     added[a] += changes[j, weights + a]
-                for f in range(0, fwidth, 2):
-                    fadded[f], fadded[f + 1] = _add(
-                        fadded[f], fadded[f + 1], change_floats[j, f], change_floats[j, f + 1]
-                    )
                 j += 1
             if refs > 0:
                 entries[w, TIME], entries[w, REFS], entries[w, SHOWN] = time, refs, shown
                 for a in range(width):
                     entries[w, SUMS + a] = sums[a] + added[a]
-                for f in range(0, fwidth, 2):
-                    floats[w, f], floats[w, f + 1] = _add(
-                        fsums[f], fsums[f + 1], fadded[f], fadded[f + 1]
-                    )
                 w += 1
         touched[c, T_KEY] = k
         touched[c, T_FIRST] = base + p
@@ -503,7 +463,7 @@ def merge(
         touched[c, T_OLD] = tail - moved
         touched[c, T_NEW] = w - (base + p)
         for x in range(moved):
-            _copy(scratch, scratch_floats, s + i + x, entries, floats, w + x)
+            _copy(scratch, s + i + x, entries, w + x)
         size = w + moved - base
         grown += size - n
         slabs[k, SIZE] = size
@@ -512,31 +472,26 @@ def merge(
 
 
 @njit(cache=True, inline="always")
-def _same(left, left_floats, i, right, right_floats, j, first):
+def _same(left, i, right, j, first):
     for a in range(first, left.shape[1]):
         if left[i, a] != right[j, a]:
-            return False
-    for f in range(left_floats.shape[1]):
-        if left_floats[i, f] != right_floats[j, f]:
             return False
     return True
 
 
 @njit(cache=True, inline="always")
-def _say(out, out_floats, n, key, vs, old_ve, new_ve, entries, floats, x):
+def _say(out, n, key, vs, old_ve, new_ve, entries, x):
     out[n, 0], out[n, 1], out[n, 2], out[n, 3] = key, vs, old_ve, new_ve
     for a in range(SUMS, entries.shape[1]):
         out[n, 1 + a] = entries[x, a]
-    for f in range(floats.shape[1]):
-        out_floats[n, f] = floats[x, f]
 
 
 @njit(cache=True)
 def emit(
-    slabs, entries, floats, scratch, scratch_floats, touched,
+    slabs, entries, scratch, touched,
     open_ended,  # show the last entry's row as [vs, INF)
     shows_size,  # entries with another number of events are another row
-    out, out_floats,  # key, start, old end, new end, then sums and results
+    out,  # key, start, old end, new end, then sums and results
     is_cut,  # for each touched key: its last row may have been cut where no endpoint remains
     since,  # ... since when its last row is open, if nothing of it is shown; else INF
 ):  # fmt: skip
@@ -565,7 +520,7 @@ def emit(
                 else:
                     end = INF if open_ended else shown
             if end != shown:
-                _say(out, out_floats, n, k, entries[before, TIME], shown, end, entries, floats, before)
+                _say(out, n, k, entries[before, TIME], shown, end, entries, before)
                 n += 1
                 entries[before, SHOWN] = end
         while i < stop_old or x < stop_new:
@@ -586,23 +541,21 @@ def emit(
                     end = INF
                 else:
                     is_open = True
-            if old_here and new_here and _same(scratch, scratch_floats, i, entries, floats, x, compared):
+            if old_here and new_here and _same(scratch, i, entries, x, compared):
                 shown = scratch[i, SHOWN]
                 if is_open:
                     end = shown
                 if end != shown:
-                    _say(out, out_floats, n, k, time, shown, end, entries, floats, x)
+                    _say(out, n, k, time, shown, end, entries, x)
                     n += 1
                 entries[x, SHOWN] = end
             else:
                 if old_here and scratch[i, SHOWN] > time:
-                    _say(
-                        out, out_floats, n, k, time, scratch[i, SHOWN], time, scratch, scratch_floats, i
-                    )
+                    _say(out, n, k, time, scratch[i, SHOWN], time, scratch, i)
                     n += 1
                 if new_here:
                     if end > time:
-                        _say(out, out_floats, n, k, time, time, end, entries, floats, x)
+                        _say(out, n, k, time, time, end, entries, x)
                         n += 1
                     entries[x, SHOWN] = end
             i += old_here
@@ -679,7 +632,7 @@ def open_since(waiting, filled, bounds, slabs, entries):
 
 
 @njit(cache=True)
-def purge(slabs, entries, floats, cti):
+def purge(slabs, entries, cti):
     """Forget entries whose row ended before the cti: how many are left."""
     left = 0
     for k in range(len(slabs)):
@@ -693,20 +646,20 @@ def purge(slabs, entries, floats, cti):
                 gone = n
         if gone > 0:
             for x in range(start, start + n - gone):
-                _copy(entries, floats, x + gone, entries, floats, x)
+                _copy(entries, x + gone, entries, x)
             slabs[k, SIZE] = n - gone
         left += n - gone
     return left
 
 
 @njit(cache=True)
-def compact(slabs, keep, entries, floats, new_slabs, new_entries, new_floats):
+def compact(slabs, keep, entries, new_slabs, new_entries):
     """Move the entries of the kept keys together, with room for some more; the new top."""
     top = 0
     for i in range(len(keep)):
         start, size, _ = slabs[keep[i]]
         for x in range(size):
-            _copy(entries, floats, start + x, new_entries, new_floats, top + x)
+            _copy(entries, start + x, new_entries, top + x)
         room = 1 << _rooms(size + 1) if size > 0 else 0
         new_slabs[i, START], new_slabs[i, SIZE], new_slabs[i, ROOM] = top, size, room
         top += room

@@ -1,7 +1,7 @@
 """Double-double arithmetic on arrays: a number as an unevaluated sum of two floats.
 
-About 32 digits, enough that sums of floats that are added and taken away again come out as if they had
-been computed exactly and rounded once, unless they cancel over more than thirty orders of magnitude.
+About 32 digits, enough for a few operations whose result is then rounded to a float. Not for sums, which
+would have to cancel exactly: see kernels/limbs.py.
 
 T. J. Dekker, *A floating-point technique for extending the available precision* (1971).
 """

@@ -38,7 +38,7 @@ from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
 from slackwater.operators import held
 from slackwater.operators.step import Answer, Description
-from slackwater.operators.sums import DoesNotFit, Sums, is_linear
+from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.plan.aggregations import Aggregation, Count
 from slackwater.punctuations import Punctuation
@@ -52,10 +52,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class State:
-    """The keys in use, and the timeline of each."""
+    """The keys in use, and the timeline of each; which sums its columns are."""
 
     keys: Keys
     timelines: Timelines
+    layout: Layout
     held: held.State
 
 
@@ -98,17 +99,18 @@ class Aggregate:
     def open(self) -> State:
         """No keys."""
         keys = Keys(pl.Schema({key: self.node.input.schema[key] for key in self.node.keys}))
-        timelines = Timelines(self.sums.width, self.sums.fwidth, self.held.labels, self.held.width)
+        layout = self.sums.open()
+        timelines = Timelines(layout.width, self.held.labels, self.held.width)
         if self.latency is OutputLatency.EAGER:
             timelines.horizon = INF
-        return State(keys, timelines, self.held.open())
+        return State(keys, timelines, layout, self.held.open())
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
         """What the rows change in the snapshots that are shown."""
         if not rows.rows:
             return Batch.empty(self.node.schema)
         # expressions first: they may fail, and then nothing has changed
-        ints, floats = self.sums.weights(rows.payload)
+        weighed = self.sums.weigh(rows.payload)
         evaluated = self.held.evaluated(rows.payload)
         key = state.keys.number(rows.payload)
         horizon = state.timelines.horizon
@@ -117,21 +119,24 @@ class Aggregate:
             if len(starts):
                 horizon = max(horizon, int(starts.max()))
         labels = self.held.labels_of(state.held, evaluated, rows.vs)
-        weights = Weights(key, labels, ints, floats)
+        weights = Weights(key, labels, self.sums.lay(state.layout, weighed, rows.rows))
+        if state.layout.width > state.timelines.width:
+            state.timelines.widen(state.layout.width)
         return self._shown(state, state.timelines.touch(rows, weights, len(state.keys), horizon))
 
     def _shown(self, state: State, touched: Touched) -> Batch:
         """What the touched entries change in the output."""
         if self.held.width:
-            self.held.fill(state.held, state.timelines, touched, len(state.keys))
-        said = state.timelines.say(touched, open_ended=self._open_ended, shows_size=self._shows_size)
+            self.held.fill(state.held, state.timelines, touched, state.keys)
+        shows_size = self._shows_size or self.sums.follow_size
+        said = state.timelines.say(touched, open_ended=self._open_ended, shows_size=shows_size)
         return self._rows(state, said)
 
     def _rows(self, state: State, said: Said) -> Batch:
         if not len(said.key):
             return Batch.empty(self.node.schema)
         try:
-            results = self.sums.results(said.sums, said.floats)
+            results = self.sums.results(state.layout, said.sums)
             results |= self.held.results(state.held, said.results)
         except DoesNotFit as problem:
             at = problem.row
@@ -167,7 +172,7 @@ class Aggregate:
         """What the timelines have forgotten, others need no longer, either."""
         timelines, keys = state.timelines, len(state.keys)
         if self.held.width:
-            self.held.forget(state.held, timelines, cti, keys)
+            self.held.forget(state.held, timelines, cti, state.keys)
         if timelines.is_loose(keys) or self.held.is_loose(state.held):
             alive = timelines.in_use(keys)
             timelines.renumber(alive, state.keys.keep(alive))

@@ -5,7 +5,7 @@ through a group's timeline as moves (copies that come and go) and reads, see ker
 
 - min, max, top_k, percentile, count_distinct, first and last keep the group at the cursor as a sorted
   list (kernels/sorted_lists.py), one for each order that is asked for, and read its ends or its middle;
-- product, fold and group_function keep a Python value that is changed with every move.
+- product, fold and group_function keep a Python value that is changed with every move (folds.py).
 
 So a change costs what lies between the cursor and the end of the stretch that it touches, and never a
 look at all of the group; a group_function, which asks for all of it, is the exception.
@@ -17,7 +17,6 @@ values). So they do not depend on where an event ends, which may still move when
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -29,9 +28,9 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.errors import OperatorError, PlanError
-from slackwater.identity import place
 from slackwater.kernels import precise
 from slackwater.kernels import records as kernels
+from slackwater.kernels.endpoints import TIME
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.labels import Labels
 from slackwater.kernels.sorted_lists import (
@@ -43,20 +42,23 @@ from slackwater.kernels.sorted_lists import (
     Script,
     SortedLists,
 )
+from slackwater.operators.folds import Fold, NoResult, fold_of
 from slackwater.plan import aggregations as agg
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.expressions import type_of
+from slackwater.plan.rewrites import in_user_terms
 from slackwater.records import Records, rows_of
 from slackwater.state import sweep_after
 from slackwater.timelines import Timelines, Touched
+from slackwater.times import show
 
 __all__ = ["Held", "State"]
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
-_RESULT = "result"
 # the first label of every event: a bit for each order and fold that it belongs to
 _MASK = 0
 _MOST = 63
@@ -137,7 +139,7 @@ class Held:
         self._schema = schema
         self._labels: list[_Label] = [_Label([], lambda: None)]
         self._orders: list[_Order] = []
-        self._folds: list[_Fold] = []
+        self._folds: list[Fold] = []
         self._members: list[_Member] = []
         self._columns: dict[str, Callable[[State, Ints], pl.Series]] = {}
         order_members: list[_Member] = []
@@ -256,10 +258,10 @@ class Held:
         if isinstance(aggregation, agg.GroupFunction):
             start = self._label([], lambda: None)
         i = len(self._folds)
-        self._folds.append(_fold_of(name, aggregation, dtype, own, start))
-        return lambda state, results: state.results[i].take(
-            np.ascontiguousarray(results[:, self._fold_offset + i])
-        )[_RESULT]
+        self._folds.append(fold_of(name, aggregation, dtype, own, start))
+        return lambda state, results: (
+            state.results[i].take(np.ascontiguousarray(results[:, self._fold_offset + i])).to_series()
+        )
 
     # at work
 
@@ -269,7 +271,7 @@ class Held:
             Records(self.labels),
             [label.make() for label in self._labels],
             [SortedLists() for _ in range(len(self._orders) + len(self._folds))],
-            [Keys(pl.Schema({_RESULT: fold.dtype})) for fold in self._folds],
+            [Keys(fold.schema) for fold in self._folds],
             [_Cache() for _ in self._folds],
         )
 
@@ -312,17 +314,17 @@ class Held:
                     labels[:, i] = known.encode(column)
         return labels
 
-    def fill(self, state: State, timelines: Timelines, what: Touched, keys: int) -> None:
+    def fill(self, state: State, timelines: Timelines, what: Touched, keys: Keys) -> None:
         """Compute the results of the entries that were touched."""
         moves = state.records.follow(timelines, what)
         self._run(state, moves, keys, timelines.entries)
 
-    def _run(self, state: State, moves: Ints, keys: int, entries: Ints) -> None:
+    def _run(self, state: State, moves: Ints, keys: Keys, entries: Ints) -> None:
         """Lead the lists and folds through the moves; what is read goes to the entries."""
         results = entries.shape[1] - self.width
         for i, order in enumerate(self._orders):
             lists = state.lists[i]
-            lists.admit(keys)
+            lists.admit(len(keys))
             lists.run(
                 self._script(moves, i, order.a, order.b),
                 tuple(order.reads),
@@ -332,8 +334,13 @@ class Held:
             )
         for j, fold in enumerate(self._folds):
             script = self._script(moves, len(self._orders) + j, fold.own, fold.start)
-            state.lists[len(self._orders) + j].admit(keys)
-            self._run_fold(state, j, script, entries, results + self._fold_offset + j)
+            state.lists[len(self._orders) + j].admit(len(keys))
+            try:
+                self._run_fold(state, j, script, entries, results + self._fold_offset + j)
+            except NoResult as problem:
+                where = _where(problem, keys, entries)
+                detail = "; ".join([problem.detail, *where])
+                raise OperatorError(problem.fact, detail=detail, hint=problem.hint) from problem
 
     @staticmethod
     def _script(moves: Ints, member: int, a: int, b: int | None) -> Script:
@@ -351,17 +358,9 @@ class Held:
         # only to remember who is there: it asks for nothing
         lists.run(script, (), (_NO_ORDER, _NO_ORDER), entries)
         results = fold.run(cache.groups, script, known)
-        try:
-            series = pl.Series(_RESULT, results, dtype=fold.dtype, strict=True)
-        except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
-            raise OperatorError(
-                f"{fold.who}: a result is not of type {fold.dtype}",
-                detail=str(problem).splitlines()[0],
-                hint="declare another dtype, or convert the result",
-            ) from problem
         is_read = script.moves[:, kernels.S_COUNT] == 0
         read = script.moves[is_read, kernels.S_LABELS]
-        entries[read, column] = state.results[j].number(series.to_frame())
+        entries[read, column] = state.results[j].number(results)
 
     def results(self, state: State, results: Ints) -> dict[str, pl.Series]:
         """The value of each aggregation, for each row of results."""
@@ -373,7 +372,7 @@ class Held:
         """How many records, and how many live events, are remembered."""
         return state.records.size + sum(lists.rows() for lists in state.lists)
 
-    def forget(self, state: State, timelines: Timelines, cti: int, keys: int) -> None:
+    def forget(self, state: State, timelines: Timelines, cti: int, keys: Keys) -> None:
         """Drop the records that the cti has frozen."""
         self._run(state, state.records.forget(cti), keys, timelines.entries)
 
@@ -393,7 +392,7 @@ class Held:
         used = _Used(self, state, timelines)
         numbers = [used.renumbered(i) for i in range(len(self._labels))]
         for i, lists in enumerate(state.lists):
-            spec: _Order | _Fold
+            spec: _Order | Fold
             if i < len(self._orders):
                 spec = self._orders[i]
                 a, b = spec.a, spec.b
@@ -462,7 +461,7 @@ class _Used:
         pool, entries = self._state.records.pool, self._timelines.entries
         alive[pool[self._records, 2 + label]] = True
         for run in self._timelines.pending:
-            alive[run.rows[:, 3 + label]] = True
+            alive[run[:, 3 + label]] = True
         for column in columns:
             alive[entries[self._entries, column]] = True
         for items in self._items(label):
@@ -470,7 +469,7 @@ class _Used:
         numbers = known.keep(alive)
         pool[self._records, 2 + label] = numbers[pool[self._records, 2 + label]]
         for run in self._timelines.pending:
-            run.rows[:, 3 + label] = numbers[run.rows[:, 3 + label]]
+            run[:, 3 + label] = numbers[run[:, 3 + label]]
         for column in columns:
             entries[self._entries, column] = numbers[entries[self._entries, column]]
         return numbers
@@ -530,6 +529,17 @@ def _labels_of(state: State, label: int) -> Labels:
     return known
 
 
+def _where(problem: NoResult, keys: Keys, entries: Ints) -> list[str]:
+    """Which group has no result, in the user's terms, and when."""
+    where = []
+    if keys.schema:
+        [group] = in_user_terms(keys.take(np.array([problem.key]))).to_dicts()
+        where.append(f"group {group}")
+    if problem.entry is not None:
+        where.append(f"from {show(int(entries[problem.entry, TIME]))} on")
+    return [", ".join(where)] if where else []
+
+
 def _ranks(state: State, label: int | None) -> Ints:
     known = None if label is None else state.labels[label]
     return known.order if isinstance(known, Labels) else _NO_ORDER
@@ -554,11 +564,21 @@ def _lists(labels: Labels, columns: Ints, dtype: pl.DataType) -> pl.Series:
     row, column = np.nonzero(np.arange(columns.shape[1] - 1) < length[:, None])
     if not len(row):
         return pl.Series([None] * len(columns), dtype=dtype)
-    values = labels.decode(columns[row, column + 1]).alias("").to_arrow()
+    values = labels.decode(columns[row, column + 1]).alias("")
+    if values.dtype in (pl.Int128, pl.UInt128):
+        return _gathered(values, row, length, dtype)
     offsets = np.concatenate([[0], np.cumsum(length)])
-    lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array(length == 0))
+    lists = pa.LargeListArray.from_arrays(offsets, values.to_arrow(), mask=pa.array(length == 0))
     series = pl.Series(lists)
     return series if series.dtype == dtype else series.cast(dtype)
+
+
+def _gathered(values: pl.Series, row: Ints, length: Ints, dtype: pl.DataType) -> pl.Series:
+    """The same, of values that Arrow does not know."""
+    frame = pl.DataFrame({"row": row, "value": values})
+    lists = frame.group_by("row", maintain_order=True).agg("value").get_column("value")
+    at = np.where(length > 0, np.cumsum(length > 0) - 1, len(lists))
+    return pl.concat([lists, pl.Series("value", [None], dtype)]).gather(at)
 
 
 def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
@@ -567,9 +587,23 @@ def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
     some = total > 0
     if not some.any():
         return pl.Series([None] * len(total), dtype=pl.Float64)
-    below, above = (_pair(labels.decode(np.ascontiguousarray(side[some]))) for side in (low, high))
+    ends = [labels.decode(np.ascontiguousarray(side[some])) for side in (low, high)]
     # how far it is from one to the other, in parts of the denominator
     over = _steps_over(part, total[some])
+    value = _exactly_between(ends, over, part) if labels.is_numbered else _between(ends, over, part)
+    at = np.where(some, np.cumsum(some) - 1, len(value))
+    return pl.concat([pl.Series(value), pl.Series([None], dtype=pl.Float64)]).gather(at)
+
+
+def _exactly_between(ends: list[pl.Series], over: Ints, part: Fraction) -> Floats:
+    """Of numbers that are wider than twice a float's precision."""
+    shares = (Fraction(steps, part.denominator) for steps in over.tolist())
+    rows = zip(*(map(Fraction, end.to_list()) for end in ends), shares, strict=True)
+    return np.array([float(low + (high - low) * share) for low, high, share in rows])
+
+
+def _between(ends: list[pl.Series], over: Ints, part: Fraction) -> Floats:
+    below, above = map(_pair, ends)
     size = np.maximum(np.abs(below[0]), np.abs(above[0]))
     is_safe = (size < _LARGE) & ((size > 1 / _LARGE) | (size == 0)) & (part.denominator < 2**53)
     is_exact = over == 0
@@ -582,9 +616,8 @@ def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
         between = precise.multiply(precise.subtract(high_end, low_end), share)
         value[some_way] = precise.rounded(precise.add(low_end, between))
     for i in np.flatnonzero(~is_safe & ~is_exact):
-        value[i] = _between(below, above, Fraction(int(over[i]), part.denominator), int(i))
-    at = np.where(some, np.cumsum(some) - 1, len(value))
-    return pl.concat([pl.Series(value), pl.Series([None], dtype=pl.Float64)]).gather(at)
+        value[i] = _one_between(below, above, Fraction(int(over[i]), part.denominator), int(i))
+    return value
 
 
 def _steps_over(part: Fraction, total: Ints) -> Ints:
@@ -596,7 +629,7 @@ def _steps_over(part: Fraction, total: Ints) -> Ints:
     return np.array([numerator * (n - 1) % denominator for n in total.tolist()], dtype=np.int64)
 
 
-def _between(below: precise.Pair, above: precise.Pair, share: Fraction, i: int) -> float:
+def _one_between(below: precise.Pair, above: precise.Pair, share: Fraction, i: int) -> float:
     """The same for one row, where floats are too short or not finite."""
     low, high = float(below[0][i]), float(above[0][i])
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -616,166 +649,3 @@ def _pair(values: pl.Series) -> precise.Pair:
     high = [float(value) for value in exact]
     low = [float(value - Fraction(h)) for value, h in zip(exact, high, strict=True)]
     return np.array(high), np.array(low)
-
-
-# folds
-
-
-@dataclass(frozen=True)
-class _Fold:
-    """An aggregation that is a Python value per group, changed by every copy that comes or goes."""
-
-    who: str
-    dtype: pl.DataType
-    own: int
-    start: int | None
-    new: Callable[[], Any]
-    add: Callable[[Any, Any], Any]
-    remove: Callable[[Any, Any], Any]
-    result: Callable[[Any], Any]
-
-    def run(self, groups: dict[int, Any], script: Script, known: Keys) -> list[Any]:
-        """Follow the moves; the results that are asked for. A group is (how many copies, its value)."""
-        moves, a, b, member = script
-        is_read = moves[:, kernels.S_COUNT] == 0
-        moves = moves[is_read | ((moves[:, kernels.S_LABELS] >> member) & 1 == 1)]
-        changes = moves[moves[:, kernels.S_COUNT] != 0]
-        rows = known.take(np.ascontiguousarray(changes[:, a])).rows()
-        values = iter(rows if self.start is not None else [value for (value,) in rows])
-        starts = iter([0] * len(changes) if b is None else changes[:, b].tolist())
-        results = []
-        for key, count in moves[:, [kernels.S_KEY, kernels.S_COUNT]].tolist():
-            size, group = groups.get(key) or (0, None)
-            if count == 0:
-                results.append(self._asked(self.result, group) if size else None)
-                continue
-            value, start = next(values), next(starts)
-            if not size:
-                group = self._asked(self.new)
-            item = value if self.start is None else (start, value)
-            change = self.add if count > 0 else self.remove
-            for _ in range(abs(count)):
-                group = self._asked(change, group, item)
-            size += count
-            if size:
-                groups[key] = size, group
-            else:
-                del groups[key]
-        return results
-
-    def _asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except OperatorError:
-            raise
-        except Exception as problem:
-            # a user's function may raise anything: all of it means that there is no result
-            raise OperatorError(
-                f"{self.who}: {getattr(function, '__name__', 'a function')} failed",
-                detail=f"{type(problem).__name__}: {problem}; it was given {arguments}",
-                hint="it is called with every value that comes and goes, in any order",
-            ) from problem
-
-
-def _fold_of(
-    name: str, aggregation: agg.Aggregation, dtype: pl.DataType, own: int, start: int | None
-) -> _Fold:
-    who = f"aggregate {name}"
-    if isinstance(aggregation, agg.GroupFunction):
-        function = aggregation.function
-        return _Fold(
-            who, dtype, own, start, list, _put, _taken, lambda group: function(*_columns(group))
-        )
-    if isinstance(aggregation, agg.Product):
-        return _Fold(
-            who,
-            dtype,
-            own,
-            start,
-            _Product,
-            _Product.times,
-            _Product.without,
-            lambda product: product.rounded(who, dtype),
-        )
-    assert isinstance(aggregation, agg.Fold), aggregation
-    own_functions = aggregation.init, aggregation.add, aggregation.remove, aggregation.result
-    return _Fold(who, dtype, own, start, *own_functions)
-
-
-def _put(group: list[Any], item: tuple[int, tuple[Any, ...]]) -> list[Any]:
-    start, values = item
-    insort(group, ((start, place(values)), values), key=_first_of)
-    return group
-
-
-def _taken(group: list[Any], item: tuple[int, tuple[Any, ...]]) -> list[Any]:
-    start, values = item
-    del group[bisect_left(group, (start, place(values)), key=_first_of)]
-    return group
-
-
-def _first_of(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
-
-
-def _columns(group: list[Any]) -> list[list[Any]]:
-    return [list(column) for column in zip(*(values for _, values in group), strict=True)]
-
-
-@dataclass
-class _Product:
-    """A product as an exact fraction of integers; what has no inverse is counted apart."""
-
-    zeros: int = 0
-    nans: int = 0
-    infinities: int = 0
-    negatives: int = 0
-    numerator: int = 1
-    denominator: int = 1
-
-    def times(self, value: Any) -> _Product:
-        """One factor more."""
-        return self._changed(value, 1)
-
-    def without(self, value: Any) -> _Product:
-        """One factor less."""
-        return self._changed(value, -1)
-
-    def _changed(self, value: Any, by: int) -> _Product:
-        if isinstance(value, float) and math.isnan(value):
-            self.nans += by
-            return self
-        self.negatives += by * (value < 0)
-        if isinstance(value, float) and math.isinf(value):
-            self.infinities += by
-        elif value == 0:
-            self.zeros += by
-        else:
-            numerator, denominator = value.as_integer_ratio()
-            if by > 0:
-                self.numerator *= numerator
-                self.denominator *= denominator
-            else:
-                self.numerator //= numerator
-                self.denominator //= denominator
-        return self
-
-    def rounded(self, who: str, dtype: pl.DataType) -> float | int:
-        """The product, rounded once."""
-        if self.nans or (self.infinities and self.zeros):
-            return math.nan
-        if self.infinities:
-            return -math.inf if self.negatives % 2 else math.inf
-        exact = Fraction(0) if self.zeros else Fraction(self.numerator, self.denominator)
-        if dtype.is_integer():
-            if not -(2**63) <= exact < 2**63:
-                raise OperatorError(
-                    f"{who}: the product does not fit 64 bits",
-                    detail=f"it has {int(exact).bit_length()} bits",
-                    hint="cast the column to a float",
-                )
-            return int(exact)
-        try:
-            return float(exact)
-        except OverflowError:
-            return math.inf if exact > 0 else -math.inf

@@ -81,10 +81,7 @@ class Lists:
         keep = np.flatnonzero(alive)
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         slabs, pool = np.zeros((len(keep), 3), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
-        no_floats = np.empty((len(self.pool), 0)), np.empty((room, 0))
-        self.top = endpoint_kernel.compact(
-            self.slabs, keep, self.pool, no_floats[0], slabs, pool, no_floats[1]
-        )
+        self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
         self.slabs, self.pool = slabs, pool
 
 
@@ -121,7 +118,7 @@ class Rank:
     def open(self) -> State:
         """No groups."""
         schema = self.node.input.schema
-        timelines = Timelines(width=1, fwidth=0, labels=1)
+        timelines = Timelines(width=1, labels=1)
         if self.latency is OutputLatency.EAGER:
             timelines.horizon = INF
         return State(
@@ -143,8 +140,8 @@ class Rank:
             starts = rows.vs[rows.is_insert]
             if len(starts):
                 horizon = max(horizon, int(starts.max()))
-        ones, no_floats = np.ones((rows.rows, 1), dtype=np.int64), np.empty((rows.rows, 0))
-        weights = Weights(state.values[number, ranks.KEY], number.reshape(-1, 1), ones, no_floats)
+        ones = np.ones((rows.rows, 1), dtype=np.int64)
+        weights = Weights(state.values[number, ranks.KEY], number.reshape(-1, 1), ones)
         touched = state.timelines.touch(rows, weights, len(state.groups), horizon)
         return self._rows(state, self._follow(state, touched))
 
@@ -163,7 +160,7 @@ class Rank:
             what.scratch,
             what.touched,
             what.first,
-            what.changes.rows,
+            what.changes,
             records.slabs,
             records.pool,
             cursors,
@@ -284,7 +281,7 @@ def _forget_payloads(state: State, groups: Ints) -> None:
     users: list[tuple[Ints, Ints | slice, int]] = [
         (records.pool, records.in_use(), _IN_RECORD),
         (lists.pool, rows_of(lists.slabs), ranks.NUMBER),
-        *((run.rows, slice(None), _IN_PENDING) for run in state.timelines.pending),
+        *((run, slice(None), _IN_PENDING) for run in state.timelines.pending),
     ]
     count = len(state.payloads)
     used = np.zeros(count, dtype=np.bool_)

@@ -69,7 +69,7 @@ class Runs:
     rule: int
     latency: OutputLatency
     watermark: int = BEGIN
-    timelines: Timelines = field(default_factory=lambda: Timelines(width=2, fwidth=0, horizon=INF))
+    timelines: Timelines = field(default_factory=lambda: Timelines(width=2, horizon=INF))
     tree: Ints = field(default_factory=lambda: np.empty((0, runs.VALUES), dtype=np.int64))
     """see kernels/runs.py for the values, kernels/tournament.py for the shape"""
 
@@ -80,8 +80,8 @@ class Runs:
     def absorb(self, rows: Batch, key: Ints, copies: Ints, keys: int, seen: int) -> Changed:
         """Take in rows, which carry so many copies of these keys in each input, and times seen."""
         self._admit_keys(keys)
-        labels, floats = np.empty((rows.rows, 0), dtype=np.int64), np.empty((rows.rows, 0))
-        what = self.timelines.touch(rows, Weights(key, labels, copies, floats), keys, INF)
+        labels = np.empty((rows.rows, 0), dtype=np.int64)
+        what = self.timelines.touch(rows, Weights(key, labels, copies), keys, INF)
         return self._show(what.scratch, what.touched, seen, what.room)
 
     def advance(self, seen: int) -> Changed:

@@ -1,52 +1,49 @@
 """Sums: aggregations that follow from adding and taking away, one event at a time.
 
-Each aggregation is turned into weights that an event carries (so many integers, so many floats) and a
-result computed from the sums of those weights over the events that are alive. Count, sum, avg, var and
-stddev are of this kind; NaN and the infinities are counted apart, so that they can leave a sum again.
-Integers are summed in two halves, which cannot overflow: a total that does not fit is an error where it
-would be shown, and none where it is only passed through.
+    result = f(number of events, sums of weights over the events that are alive)
+
+Count, sum, avg, var and stddev are of this kind. All weights are integers: a number is added as the
+pieces of which it consists (kernels/limbs.py); NaN, the infinities and what is missing are counted
+apart. So every sum is exact, whatever came and went before. A result is rounded once, and it is an error
+only where it would be shown and does not fit its type.
+
+A weight has a *slot*, and a slot has a column in the timelines from the first weight on that is not 0.
+Most never get one: small integers need one limb, floats of similar size two or three. Which column a
+slot has is state (`Layout`). Aggregations that read the same values share their slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
-from slackwater.errors import OperatorError
-from slackwater.kernels import precise
+from slackwater.kernels import limbs
 from slackwater.plan import aggregations as agg
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.expressions import type_of
 
-__all__ = ["DoesNotFit", "Sums", "is_linear"]
+__all__ = ["DoesNotFit", "Layout", "Sums", "Weight", "is_linear"]
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_HALF = 32
-"""bits of the lower half of an integer"""
-
 _LINEAR = (agg.Count, agg.Sum, agg.Avg, agg.Var, agg.Stddev)
+_ALL = slice(None)
+# the first slots of what is read; then come limbs, and limbs of squares
+_COUNTED, _NAN, _PLUS, _MINUS, _LIMBS = 0, 1, 2, 3, 4
+_DIGITS = 38
+"""of a decimal"""
 
 
 def is_linear(aggregation: agg.Aggregation) -> bool:
     """Whether it is computed from sums."""
     return isinstance(aggregation, _LINEAR)
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """One aggregation: which weights an event carries for it, and the result from their sums."""
-
-    ints: int
-    pairs: int
-    weigh: Callable[[pl.DataFrame], tuple[list[Ints], list[precise.Pair]]]
-    result: Callable[[Sequence[Ints], Sequence[precise.Pair]], pl.Series]
 
 
 class DoesNotFit(Exception):
@@ -58,179 +55,219 @@ class DoesNotFit(Exception):
         self.fact = fact
 
 
+class Weight(NamedTuple):
+    """What some rows add to a sum: one slot for all of them, or one for each."""
+
+    rows: slice | Ints
+    slots: int | Ints
+    values: Ints
+
+
+@dataclass(slots=True)
+class Layout:
+    """Which column of the timelines each slot has, -1 for none; the first is the number of events."""
+
+    columns: Ints
+    width: int = 1
+
+
 class Sums:
-    """Several aggregations over one input: their weights side by side, the number of events first."""
+    """Several aggregations over one input."""
 
     def __init__(
         self, aggregations: Mapping[str, agg.Aggregation], schema: pl.Schema, result: pl.Schema
     ) -> None:
-        self._columns = {
-            name: _column(name, aggregation, schema, result[name])
-            for name, aggregation in aggregations.items()
-        }
-        self.width = 1 + sum(column.ints for column in self._columns.values())
-        self.fwidth = 2 * sum(column.pairs for column in self._columns.values())
+        self._reads: list[_Read] = []
+        self._columns: dict[str, _Column] = {}
+        for name, aggregation in aggregations.items():
+            who = f"aggregate {name}"
+            read = next((read for read in self._reads if read.is_of(aggregation)), None)
+            if read is None:
+                read = _Read(who, aggregation, schema)
+                self._reads.append(read)
+            read.serve(aggregation)
+            self._columns[name] = _Column(who, aggregation, result[name], read)
+        self._slots = 0
+        for read in self._reads:
+            read.first = self._slots
+            self._slots += read.slots
+        self.follow_size = any(aggregation.where is None for aggregation in aggregations.values())
+        """whether results may differ where only the number of events does"""
 
-    def weights(self, payload: pl.DataFrame) -> tuple[Ints, Floats]:
-        """What each row adds to the sums while it is alive."""
-        ints = np.empty((payload.height, self.width), dtype=np.int64)
-        floats = np.empty((payload.height, self.fwidth), dtype=np.float64)
-        ints[:, 0] = 1
-        i, f = 1, 0
-        for column in self._columns.values():
-            own_ints, own_pairs = column.weigh(payload)
-            for values in own_ints:
-                ints[:, i] = values
-                i += 1
-            for high, low in own_pairs:
-                floats[:, f], floats[:, f + 1] = high, low
-                f += 2
-        return ints, floats
+    def open(self) -> Layout:
+        """No columns but the number of events."""
+        return Layout(np.full(self._slots, -1, dtype=np.int64))
 
-    def results(self, ints: Ints, floats: Floats) -> dict[str, pl.Series]:
+    def weigh(self, payload: pl.DataFrame) -> list[Weight]:
+        """What the rows add to the sums while they are alive, as far as it is not zero."""
+        return [weight for read in self._reads for weight in read.weigh(payload)]
+
+    def lay(self, layout: Layout, weights: list[Weight], rows: int) -> Ints:
+        """The weights of so many rows in columns; new ones are behind the others."""
+        is_used = np.zeros(self._slots, dtype=np.bool_)
+        for weight in weights:
+            is_used[weight.slots] = True
+        new = np.flatnonzero(is_used & (layout.columns < 0))
+        if len(new):
+            layout.columns[new] = layout.width + np.arange(len(new))
+            layout.width += len(new)
+        out = np.zeros((rows, layout.width), dtype=np.int64)
+        out[:, 0] = 1
+        for weight in weights:
+            out[weight.rows, layout.columns[weight.slots]] = weight.values
+        return out
+
+    def results(self, layout: Layout, sums: Ints) -> dict[str, pl.Series]:
         """The value of each aggregation, for each row of sums."""
-        series = {}
-        i, f = 1, 0
-        for name, column in self._columns.items():
-            own = [ints[:, i + n] for n in range(column.ints)]
-            pairs = [(floats[:, f + 2 * n], floats[:, f + 2 * n + 1]) for n in range(column.pairs)]
-            if column.ints == 0:
-                own = [ints[:, 0]]
-            series[name] = column.result(own, pairs).alias(name)
-            i += column.ints
-            f += 2 * column.pairs
-        return series
+        sums = np.ascontiguousarray(sums)
+        return {
+            name: column.result(sums, layout.columns).alias(name)
+            for name, column in self._columns.items()
+        }
 
 
-def _column(name: str, aggregation: agg.Aggregation, schema: pl.Schema, result: pl.DataType) -> _Column:
-    who = f"aggregate {name}"
-    condition = None if aggregation.where is None else Formula(aggregation.where, schema, who)
-    formulas = [Formula(value, schema, who) for value in aggregation.values]
+class _Read:
+    """What is read of an event, a value if it passes a filter: which weights that gives."""
 
-    def passing(payload: pl.DataFrame) -> Mask:
-        if condition is None:
-            return np.ones(payload.height, dtype=np.bool_)
-        return condition.values(payload).fill_null(value=False).to_numpy()
+    def __init__(self, who: str, aggregation: agg.Aggregation, schema: pl.Schema) -> None:
+        values, where = aggregation.values, aggregation.where
+        self._expressions = [*values, where]
+        self.dtype = type_of(values[0], schema, who) if values else pl.Null()
+        self.value = Formula(values[0], schema, who) if values else None
+        self.where = None if where is None else Formula(where, schema, who)
+        self.limbs = self.squares = range(0)
+        self.first = 0
 
-    def values(payload: pl.DataFrame) -> tuple[pl.Series, Mask]:
-        series = formulas[0].values(payload)
-        present = passing(payload)
-        return series, present & series.is_not_null().to_numpy() if series.null_count() else present
-
-    if isinstance(aggregation, agg.Count):
-        if not aggregation.values and aggregation.where is None:
-            return _Column(0, 0, lambda payload: ([], []), lambda ints, _: pl.Series(ints[0]))
-        present = (lambda p: values(p)[1]) if aggregation.values else passing
-        return _Column(
-            1, 0, lambda p: ([present(p).astype(np.int64)], []), lambda ints, _: pl.Series(ints[0])
+    def is_of(self, aggregation: agg.Aggregation) -> bool:
+        """Whether it is what that one reads."""
+        others = [*aggregation.values, aggregation.where]
+        return len(others) == len(self._expressions) and all(
+            a is b or (a is not None and b is not None and a.meta.eq(b))
+            for a, b in zip(self._expressions, others, strict=True)
         )
-    dtype = type_of(aggregation.values[0], schema, who)
-    if isinstance(aggregation, agg.Var | agg.Stddev):
-        is_root = isinstance(aggregation, agg.Stddev)
-        return _Column(
-            2, 2, lambda p: _square_weights(*values(p)), lambda i, f: _variance(i, f, is_root=is_root)
-        )
-    is_mean = isinstance(aggregation, agg.Avg)
-    if dtype.is_float():
-        return _Column(
-            4, 1, lambda p: _float_weights(*values(p)), lambda i, f: _float_sum(i, f, is_mean)
-        )
-    scale = dtype.scale if isinstance(dtype, pl.Decimal) else 0
-    return _Column(
-        3,
-        0,
-        lambda p: _int_weights(who, *values(p)),
-        lambda ints, _: _int_mean(ints, scale) if is_mean else _int_sum(who, ints, result),
-    )
+
+    def serve(self, aggregation: agg.Aggregation) -> None:
+        """That one needs sums of it."""
+        if not isinstance(aggregation, agg.Count):
+            self.limbs = limbs.limbs_of(self.dtype)
+        if isinstance(aggregation, agg.Var | agg.Stddev):
+            self.squares = range(2 * self.limbs.start, 2 * self.limbs.stop)
+
+    @property
+    def slots(self) -> int:
+        """How many weights there may be."""
+        return _LIMBS + len(self.limbs) + len(self.squares)
+
+    def weigh(self, payload: pl.DataFrame) -> Iterator[Weight]:
+        """What the rows add, as far as it is not zero."""
+        present = np.ones(payload.height, dtype=np.bool_)
+        if self.where is not None:
+            present = self.where.values(payload).fill_null(value=False).to_numpy()
+        values = None if self.value is None else self.value.values(payload)
+        if values is not None and values.null_count():
+            present = present & values.is_not_null().to_numpy()
+        # without a filter, few are missing; with one, few may be there
+        yield from self._counted(_COUNTED, ~present if self.where is None else present)
+        if values is None or not self.limbs:
+            return
+        if values.dtype.is_float():
+            floats = values.cast(pl.Float64).fill_null(0.0).to_numpy()
+            odd = present & ~np.isfinite(floats)
+            if odd.any():
+                yield from self._counted(_NAN, odd & np.isnan(floats))
+                yield from self._counted(_PLUS, odd & (floats == np.inf))
+                yield from self._counted(_MINUS, odd & (floats == -np.inf))
+                present = present & ~odd
+        numbers = limbs.split(values, present)
+        yield from self._placed(_LIMBS - self.limbs.start, numbers)
+        if self.squares:
+            behind = _LIMBS + len(self.limbs)
+            yield from self._placed(behind - self.squares.start, limbs.squared(numbers))
+
+    def _counted(self, slot: int, which: Mask) -> Iterator[Weight]:
+        if which.any():
+            yield Weight(_ALL, self.first + slot, which.astype(np.int64))
+
+    def _placed(self, origin: int, numbers: limbs.Numbers) -> Iterator[Weight]:
+        """The pieces of numbers; limb 0 would have the slot `origin`."""
+        for j, piece in enumerate(numbers.pieces):
+            slot = self.first + origin + j
+            if isinstance(numbers.lowest, int):
+                if piece.any():
+                    yield Weight(_ALL, slot + numbers.lowest, piece)
+                continue
+            rows = np.flatnonzero(piece)
+            if len(rows):
+                yield Weight(rows, slot + numbers.lowest[rows], piece[rows])
 
 
-def _int_weights(who: str, series: pl.Series, present: Mask) -> tuple[list[Ints], list[precise.Pair]]:
-    physical = series.to_physical()
-    try:
-        if physical.dtype != pl.Int64:
-            physical = physical.cast(pl.Int64)
-        numbers = (physical.fill_null(0) if physical.null_count() else physical).to_numpy()
-    except pl.exceptions.InvalidOperationError as problem:
-        raise OperatorError(
-            f"{who}: a value does not fit 64 bits", detail=str(problem).splitlines()[0]
-        ) from problem
-    numbers = np.where(present, numbers, 0)
-    return [present.astype(np.int64), numbers >> _HALF, numbers & (2**_HALF - 1)], []
+@dataclass(frozen=True)
+class _Column:
+    """One aggregation: the result from the sums of what it reads."""
+
+    who: str
+    kind: agg.Aggregation
+    dtype: pl.DataType
+    read: _Read
+
+    def result(self, sums: Ints, columns: Ints) -> pl.Series:
+        """The values that follow from rows of sums; `columns` says which column each slot has."""
+        own = columns[self.read.first : self.read.first + self.read.slots]
+        # sums that have always been zero
+        zero = np.zeros(len(sums), dtype=np.int64)
+        counted, nan, plus, minus = (sums[:, at] if at >= 0 else zero for at in own[:_LIMBS])
+        count = sums[:, 0] - counted if self.read.where is None else counted
+        if isinstance(self.kind, agg.Count):
+            return pl.Series(count)
+        behind = _LIMBS + len(self.read.limbs)
+        total = _present(sums, own[_LIMBS:behind], self.read.limbs)
+        if isinstance(self.kind, agg.Sum) and not self.dtype.is_float():
+            return _null_where(count == 0, self._integers(total))
+        scale = self.read.dtype.scale if isinstance(self.read.dtype, pl.Decimal) else 0
+        if isinstance(self.kind, agg.Var | agg.Stddev):
+            squares = _present(sums, own[behind:], self.read.squares)
+            value = limbs.variances(total, squares, count, scale)
+            if isinstance(self.kind, agg.Stddev):
+                value = np.sqrt(value)
+            value = np.where(nan + plus + minus > 0, np.nan, value)
+            return _null_where(count < 2, pl.Series(value))
+        divisors = np.maximum(count, 1) if isinstance(self.kind, agg.Avg) else np.ones_like(count)
+        value = limbs.quotients(total, divisors, scale)
+        value = np.where(plus > 0, np.inf, np.where(minus > 0, -np.inf, value))
+        value = np.where((nan > 0) | ((plus > 0) & (minus > 0)), np.nan, value)
+        return _null_where(count == 0, pl.Series(value))
+
+    def _integers(self, total: limbs.Limbs) -> pl.Series:
+        dtype = self.dtype
+        if not isinstance(dtype, pl.Decimal):
+            words, fits = limbs.integers(total, 64)
+            self._require_room(fits, total, "64 bits")
+            sums = pl.Series(words[:, 0].view(np.int64))
+            return sums if dtype == pl.Int64 else sums.cast(dtype)
+        words, fits = limbs.integers(total, 128)
+        low, high = words.T.view(np.int64)
+        if (high != low >> 63).any():
+            # beyond 64 bits there may be too many digits
+            fits &= np.array([abs(number) < 10**_DIGITS for number in limbs.whole(total)])
+        self._require_room(fits, total, f"{_DIGITS} digits")
+        kind = pa.decimal128(_DIGITS, dtype.scale)
+        return pl.Series(pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(words)]))
+
+    def _require_room(self, fits: Mask, total: limbs.Limbs, room: str) -> None:
+        if not fits.all():
+            at = int(np.argmin(fits))
+            [number] = limbs.whole(total._replace(sums=total.sums[at : at + 1]))
+            if isinstance(self.dtype, pl.Decimal):
+                number //= 10**self.dtype.scale
+            raise DoesNotFit(at, f"{self.who}: the sum {number} does not fit {room}")
 
 
-def _int_sum(who: str, ints: Sequence[Ints], result: pl.DataType) -> pl.Series:
-    count, high, low = ints
-    high = high + (low >> _HALF)
-    fits = (high >= -(2**31)) & (high < 2**31)
-    if not fits.all():
-        at = int(np.argmin(fits))
-        total = (int(high[at]) << _HALF) + (int(low[at]) & (2**_HALF - 1))
-        raise DoesNotFit(at, f"{who}: the sum {total} does not fit 64 bits")
-    sums = pl.Series((high << _HALF) | (low & (2**_HALF - 1)))
-    if isinstance(result, pl.Decimal):
-        sums = sums.cast(pl.Decimal(38, 0)) / pl.Series([10**result.scale]).cast(pl.Decimal(38, 0))
-        sums = sums.cast(result)
-    elif result != pl.Int64:
-        sums = sums.cast(result)
-    return _null_without(sums, count)
+def _present(sums: Ints, columns: Ints, numbers: range) -> limbs.Limbs:
+    """The limbs that have columns."""
+    there = np.flatnonzero(columns >= 0)
+    return limbs.Limbs(sums, columns[there], numbers.start + there)
 
 
-def _null_without(values: pl.Series, count: Ints) -> pl.Series:
+def _null_where(mask: Mask, values: pl.Series) -> pl.Series:
     """Null where there is nothing to have a value of."""
-    return values if count.all() else values.set(pl.Series(count == 0), None)
-
-
-def _int_mean(ints: Sequence[Ints], scale: int) -> pl.Series:
-    count, high, low = ints
-    some = np.maximum(count, 1).astype(np.float64)
-    (upper, lower), (minus_upper, minus_lower) = precise.from_ints(high), precise.from_ints(-low)
-    shift = 2.0**_HALF
-    total = precise.subtract((upper * shift, lower * shift), (minus_upper, minus_lower))
-    mean = precise.rounded(precise.divide(total, some * 10.0**scale))
-    return _null_without(pl.Series(mean), count)
-
-
-def _float_weights(series: pl.Series, present: Mask) -> tuple[list[Ints], list[precise.Pair]]:
-    numbers = series.cast(pl.Float64).fill_null(0.0).to_numpy()
-    finite = present & np.isfinite(numbers)
-    odd = [present & np.isnan(numbers), present & np.isposinf(numbers), present & np.isneginf(numbers)]
-    value = np.where(finite, numbers, 0.0)
-    counts = [present.astype(np.int64), *(mask.astype(np.int64) for mask in odd)]
-    return counts, [(value, np.zeros_like(value))]
-
-
-def _float_sum(ints: Sequence[Ints], pairs: Sequence[precise.Pair], is_mean: bool) -> pl.Series:
-    count, nan, plus, minus = ints
-    [pair] = pairs
-    if is_mean:
-        pair = precise.divide(pair, np.maximum(count, 1).astype(np.float64))
-    value = precise.rounded(pair)
-    value = np.where(plus > 0, np.inf, np.where(minus > 0, -np.inf, value))
-    value = np.where((nan > 0) | ((plus > 0) & (minus > 0)), np.nan, value)
-    return _null_without(pl.Series(value), count)
-
-
-def _square_weights(series: pl.Series, present: Mask) -> tuple[list[Ints], list[precise.Pair]]:
-    if series.dtype.is_integer():
-        numbers = precise.from_ints(np.where(present, series.cast(pl.Int64).fill_null(0).to_numpy(), 0))
-        finite = present
-    else:
-        floats = series.cast(pl.Float64).fill_null(0.0).to_numpy()
-        finite = present & np.isfinite(floats)
-        numbers = np.where(finite, floats, 0.0), np.zeros(len(floats))
-    odd = present & ~finite
-    return [present.astype(np.int64), odd.astype(np.int64)], [
-        numbers,
-        precise.multiply(numbers, numbers),
-    ]
-
-
-def _variance(ints: Sequence[Ints], pairs: Sequence[precise.Pair], *, is_root: bool) -> pl.Series:
-    count, odd = ints
-    total, squares = pairs
-    size = np.maximum(count, 2).astype(np.float64)
-    mean_square = precise.divide(precise.multiply(total, total), size)
-    value = precise.rounded(precise.divide(precise.subtract(squares, mean_square), size - 1.0))
-    value = np.maximum(value, 0.0)
-    value = np.where(odd > 0, np.nan, np.sqrt(value) if is_root else value)
-    return pl.Series(value).set(pl.Series(count < 2), None)
+    return values.set(pl.Series(mask), None) if mask.any() else values
