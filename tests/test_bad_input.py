@@ -16,8 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+import slackwater.state
 from slackwater.events import Element, Insert
 from slackwater.history import History
+from slackwater.plan.aggregations import Aggregation
+from slackwater.runtime import OnInvalid
 from slackwater.testing import histories, streams
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
@@ -345,3 +348,199 @@ def test_the_answer_is_that_over_the_input_without_the_ledger(name: str, data: s
     else:
         assert out.as_history() == query.meaning({s: rest})
     assert out.settled_until == sw.INF
+
+
+# Strings that are not Unicode
+
+
+@pytest.mark.parametrize("value", ["\ud800", "a\udfff"])
+def test_half_of_a_character_is_not_a_string(value: str) -> None:
+    s = sw.stream({"a": str, "b": pl.List(pl.String)}, name="words")
+    good = sw.insert(0, 9, a="\U0001f600", b=["x"])
+    for bad in sw.insert(1, 5, a=value, b=None), sw.insert(1, 5, a="x", b=["x", value]):
+        with pytest.raises(sw.InvalidElement, match="cannot hold"):
+            s.run({s: [good, bad]})
+        out = s.run({s: [good, bad]}, on_invalid=sw.LEDGER)
+        assert list(out) == [good]
+        [entry] = out.ledger
+        assert entry.element is bad
+        assert (entry.reason, entry.place) == ("does not fit the columns", "words")
+
+
+# A group without a result: nobody is to blame, so nothing is set aside
+
+
+def _no_twos(values: list[int]) -> int:
+    if 2 in values:
+        raise ValueError("two")
+    return len(values)
+
+
+def _not_two(state: int, value: int) -> int:
+    if value == 2:
+        raise ValueError("two")
+    return state + value
+
+
+def _not_three(state: int) -> int:
+    if state == 3:
+        raise ValueError("three")
+    return state
+
+
+def _total(
+    add: Callable[[int, int], int] = lambda state, value: state + value,
+    result: Callable[[int], int] = lambda state: state,
+) -> Aggregation:
+    return sw.fold(
+        "v", init=int, add=add, remove=lambda state, value: state - value, result=result, dtype=int
+    )
+
+
+NO_RESULT: dict[str, tuple[Aggregation, str, str]] = {
+    "group_function": (
+        sw.group_function(_no_twos, "v", dtype=int),
+        "_no_twos failed",
+        "ValueError: two; it was called as _no_twos([1, 2]); group {'k': 7.0}, from 4 on",
+    ),
+    "fold, add": (
+        _total(add=_not_two),
+        "_not_two failed",
+        "ValueError: two; it was called as _not_two(1, 2); group {'k': 7.0}, from 4 on",
+    ),
+    "fold, result": (
+        _total(result=_not_three),
+        "_not_three failed",
+        "ValueError: three; it was called as _not_three(3); group {'k': 7.0}, from 4 on",
+    ),
+    "another type": (
+        sw.group_function(lambda v: "2" if 2 in v else 1, "v", dtype=int),
+        "a result is not of type Int64",
+        "it is '2', of type str; group {'k': 7.0}, from 4 on",
+    ),
+    "nearly the type": (
+        sw.group_function(lambda v: 2 in v or 1, "v", dtype=int),
+        "a result is not of type Int64",
+        "it is True, of type bool; group {'k': 7.0}, from 4 on",
+    ),
+    "product": (
+        sw.product(sw.col("v") * 2**40),
+        "the product does not fit 64 bits",
+        "it has some 82 bits; group {'k': 7.0}, from 4 on",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_RESULT)
+@pytest.mark.parametrize("on_invalid", [sw.RAISE, sw.LEDGER])
+@pytest.mark.parametrize("in_group_apply", [False, True])
+def test_a_group_without_a_result_stops_the_query_by_its_keys_and_time(
+    name: str, on_invalid: OnInvalid, in_group_apply: bool
+) -> None:
+    aggregation, fact, detail = NO_RESULT[name]
+    s = _stream()
+    query = s.group_by("k").aggregate(r=aggregation)
+    if in_group_apply:
+        query = s.group_by("k").apply(lambda group: group.aggregate(r=aggregation))
+    running = query.open(on_invalid=on_invalid)
+    running.push(s, [sw.insert(0, 9, k=3.0, v=1), sw.insert(0, 9, k=7.0, v=1)])
+    said = list(running.output)
+    with pytest.raises(sw.OperatorError) as error:
+        running.push(s, [sw.insert(3, 5, k=3.0, v=0), sw.insert(4, 6, k=7.0, v=2)])
+    assert error.value.fact == f"aggregate r: {fact}"
+    assert error.value.detail == detail
+    assert "LEDGER" not in str(error.value)
+    assert list(running.output) == said
+
+
+def test_a_result_is_shown_by_its_first_values() -> None:
+    s = _stream()
+    many = [sw.insert(0, 9, k=1.0, v=i) for i in range(1000)]
+    with pytest.raises(sw.OperatorError) as error:
+        s.aggregate(r=sw.group_function(_no_twos, "v", dtype=int)).run({s: many})
+    assert error.value.detail == (
+        "ValueError: two; it was called as _no_twos([0, 1, 2, 3, 4, 5, ...]); from 0 on"
+    )
+
+
+# Rows that cannot be chopped
+
+
+ENDLESS: dict[str, tuple[list[Element], list[Element]]] = {
+    "an insert without end": ([sw.insert(2, None, k=1.0, v=1)], []),
+    "one that gets an end": (
+        [
+            sw.insert(2, None, k=1.0, v=1),
+            sw.adjust(2, sw.INF, 9, k=1.0, v=1),
+            sw.adjust(2, 9, 7, k=1.0, v=1),
+            sw.adjust(2, 7, 2, k=1.0, v=1),
+        ],
+        [sw.insert(2, 9, k=2.0, v=1)],
+    ),
+    "a row that loses its end": (
+        [sw.adjust(2, 9, sw.INF, k=1.0, v=1), sw.adjust(2, sw.INF, 12, k=1.0, v=1)],
+        [sw.insert(2, 9, k=1.0, v=1)],
+    ),
+    "far too many pieces": (
+        [sw.insert(0, 2**62, k=1.0, v=1), sw.adjust(0, 2**62, 20, k=1.0, v=1)],
+        [sw.insert(SMALLEST + 1, SMALLEST + 20, k=1.0, v=1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_a_row_with_too_many_pieces_goes_to_the_ledger_with_all_that_happens_to_it(
+    name: str, batch: int
+) -> None:
+    s = _stream()
+    query = s.chop(5)
+    bad, good = ENDLESS[name]
+    rest = [sw.insert(3, 11, k=None, v=3), sw.adjust(3, 11, 8, k=None, v=3)]
+    elements = [*good, *rest[:1], *bad, *rest[1:]]
+    with pytest.raises(sw.OperatorError, match=r"chop: .* pieces") as error:
+        query.run({s: elements}, batch=batch)
+    assert error.value.detail == repr(bad[0])
+    running = query.open(on_invalid=sw.LEDGER)
+    for start in range(0, len(elements), batch):
+        running.push(s, elements[start : start + batch])
+    assert [entry.element for entry in running.output.ledger] == bad
+    assert {entry.reason for entry in running.output.ledger} == {"cannot be chopped"}
+    assert running.output.as_history() == query.meaning({s: [*good, *rest]})
+    running.push(s, [sw.cti(sw.INF)])
+    assert [status.state.state_rows for status in running.describe()] == [0]
+
+
+@given(data=st.data())
+def test_chop_answers_over_the_input_without_the_ledger(data: st.DataObject) -> None:
+    s = _stream()
+    query = s.chop(3)
+    elements = list(data.draw(streams(data.draw(histories(s.schema)))))
+    with pytest.MonkeyPatch.context() as patch:
+        # so that forgetting is tried
+        patch.setattr(slackwater.state, "SWEEP_FROM", 0)
+        out = query.run({s: elements}, batch=data.draw(st.integers(1, 9)), on_invalid=sw.LEDGER)
+    rest = list(elements)
+    for entry in out.ledger:
+        assert isinstance(entry.element, sw.Insert | sw.Adjust)
+        rest.remove(entry.element)
+    sw.validate(rest)
+    assert out.as_history() == query.meaning({s: rest})
+    batch = sw.Batch.of(rest, s.schema)
+    assert sw.INF not in {*batch.old_ve.tolist(), *batch.new_ve.tolist()}
+    assert out.settled_until == sw.INF
+
+
+@pytest.mark.parametrize("period", [1, 5, 7, 2**62, LARGEST])
+def test_chop_is_right_at_both_ends_of_time(period: int) -> None:
+    s = _stream()
+    query = s.chop(period)
+    elements: list[Element] = [
+        sw.insert(SMALLEST + 1, SMALLEST + 9, k=1.0, v=1),
+        sw.adjust(SMALLEST + 1, SMALLEST + 9, SMALLEST + 3, k=1.0, v=1),
+        sw.insert(LARGEST - 9, LARGEST - 4, k=2.0, v=1),
+        sw.adjust(LARGEST - 9, LARGEST - 4, LARGEST - 1, k=2.0, v=1),
+        sw.insert(-3, 4, k=3.0, v=1),
+    ]
+    for batch in 1, 100:
+        assert query.run({s: elements}, batch=batch).as_history() == query.meaning({s: elements})

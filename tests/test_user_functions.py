@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.events import Element
+from slackwater.history import History
 from slackwater.plan.functions import functions_in
 
 ROWS: list[Element] = [
@@ -306,22 +307,32 @@ def test_with_the_ledger_bad_rows_and_their_adjusts_are_set_aside(
         assert out.settled_until == sw.INF
 
 
-def test_a_pair_without_a_value_goes_to_the_ledger_or_stops_a_join_that_shows_rows_alone() -> None:
+@pytest.mark.parametrize("latency", sw.OutputLatency)
+@pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
+def test_a_pair_without_a_value_goes_to_the_ledger_and_nobody_is_said_to_be_alone(
+    how: Literal["inner", "left", "full", "anti"], latency: sw.OutputLatency
+) -> None:
     s, t = _stream("s"), _stream("t")
     inputs: dict[sw.Query, list[Element]] = {
         s: [*SOME],
-        t: [sw.insert(0, 30, k="a", v=1), sw.insert(0, 30, k="b", v=1), sw.cti(30)],
+        t: [sw.insert(0, 30, k="a", v=1), sw.insert(0, 30, k="b", v=1)],
     }
-    condition = sw.function(raises, "v", returns=int) >= 0
-    out = s.join(t, on="k", where=condition).run(inputs, on_invalid=sw.LEDGER, batch=3)
-    [entry] = out.ledger
-    assert entry.element == sw.insert(12, 20, k="b", v=13, v_right=1)
-    assert (entry.reason, entry.detail) == ("no value", BROKEN[raises])
-    others = s.join(t, on="k").meaning({**inputs, s: SOME[:-1]})
-    assert out.as_history() == others
-    for how in ("left", "full", "anti"):
-        with pytest.raises(sw.OperatorError, match=r"join where: .* has no value"):
-            s.join(t, on="k", where=condition, how=how).run(inputs, on_invalid=sw.LEDGER)
+    inputs[s] += [sw.adjust(12, 20, 17, k="b", v=13), sw.cti(sw.INF)]
+    inputs[t] += [sw.adjust(0, 30, 15, k="b", v=1), sw.cti(sw.INF)]
+    query = s.join(t, on="k", where=sw.function(raises, "v", returns=int) >= 0, how=how).latency(latency)
+    with pytest.raises(sw.OperatorError, match=r"join where: .* has no value") as error:
+        query.run(inputs)
+    assert "sw.LEDGER" in error.value.hint
+    out = query.run(inputs, on_invalid=sw.LEDGER, batch=3)
+    assert {(entry.reason, entry.detail) for entry in out.ledger} == {("no value", BROKEN[raises])}
+    left_out = History.of(
+        [e.element for e in out.ledger if isinstance(e.element, sw.Insert | sw.Adjust)]
+    )
+    assert left_out.rows() == [("b", 13, 1, 12, 15)]
+    # as if all pairs were good, but for those that are left out
+    answer = s.join(t, on="k", how=how).meaning(inputs)
+    assert out.as_history() == (answer if how == "anti" else answer.minus(left_out))
+    assert out.settled_until == sw.INF
 
 
 def test_a_function_of_several_rows_is_found_out() -> None:

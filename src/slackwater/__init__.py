@@ -71,7 +71,7 @@ from slackwater.plan.aggregations import (
 from slackwater.plan.functions import function
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
 from slackwater.punctuations import ExternalCti, Punctuation, cti, external_cti
-from slackwater.query import Grouped, Query, RunningQuery, fixpoint, merge, stream
+from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close
 from slackwater.runtime import LEDGER, RAISE, Output
 from slackwater.times import BEGIN, INF
@@ -114,6 +114,7 @@ __all__ = [
     "RunningQuery",
     "SlackwaterError",
     "StreamProperties",
+    "Windowed",
     "adjust",
     "avg",
     "changelog",

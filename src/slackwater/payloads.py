@@ -53,7 +53,7 @@ def payload_frame(payloads: Sequence[Payload], schema: pl.Schema | None) -> pl.D
             name: pl.Series(name, [payload[name] for payload in payloads], dtype, strict=True)
             for name, dtype in schema.items()
         }
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
+    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError) as problem:
         _refuse_value(payloads, schema, problem)
     if any(series.dtype != schema[name] for name, series in columns.items()):
         _refuse_value(payloads, schema, TypeError("a datetime that polars gives another type"))
@@ -138,5 +138,5 @@ def _refuse_value(payloads: Sequence[Payload], schema: pl.Schema, problem: Excep
 def _fits(value: object, dtype: pl.DataType) -> bool:
     try:
         return pl.Series([value], dtype=dtype, strict=True).dtype == dtype
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
         return False

@@ -23,14 +23,14 @@ from slackwater.plan import lifetimes as lt
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
 from slackwater.plan.properties import infer, is_disordered
-from slackwater.plan.schemas import require_columns, schema_of
+from slackwater.plan.schemas import require_callable, require_columns, schema_of
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
 from slackwater.times import Duration, duration
 from slackwater.validity import StreamProperties
 
 Choice = TypeVar("Choice", bound=enum.Enum)
 
-__all__ = ["Grouped", "Query", "RunningQuery", "fixpoint", "merge", "stream"]
+__all__ = ["Grouped", "Query", "RunningQuery", "Windowed", "fixpoint", "merge", "stream"]
 
 
 def stream(
@@ -208,7 +208,8 @@ class Query:
         `how="left"` and `"full"` also give rows, with nulls, while they have no partner; `"anti"`
         gives only those. Right columns that bear a left column's name get `suffix`.
         """
-        return Query(nodes.Join(self.node, _node(other, "join"), _key_pairs(on), where, how, suffix))
+        pairs = _key_pairs(on, "join")
+        return Query(nodes.Join(self.node, _node(other, "join"), pairs, where, how, suffix))
 
     def intersect(self, other: Query, *, all: bool = False) -> Query:
         """At every instant, the payloads that both have (`all`: as often as both have them)."""
@@ -226,8 +227,7 @@ class Query:
 
     def group_by(self, *keys: str) -> Grouped:
         """Groups of rows with equal keys; null is a key like any other."""
-        _require_names(keys, "group_by")
-        require_columns(self.schema, keys, "group_by")
+        require_columns(self.schema, _names(keys, "group_by"), "group_by")
         return Grouped(self, keys)
 
     def aggregate(self, **aggregations: Aggregation | RankSpec) -> Query:
@@ -245,7 +245,7 @@ class Query:
 
     def sort(self, *by: str) -> Query:
         """The rows, released in order of columns as punctuations allow."""
-        return Query(nodes.Sort(self.node, by))
+        return Query(nodes.Sort(self.node, _names(by, "sort")))
 
     def align(
         self, blocking: Duration, *, clock: Literal["application", "system"] = "application"
@@ -407,9 +407,39 @@ class Grouped:
         """
         return Query(_group_apply(self.query.node, self.keys, subplan))
 
-    def window(self, window: lt.SessionWindow) -> Query:
-        """A session window per group."""
-        return Query(_window(self.query.node, lt.SessionWindow(window.gap, self.keys)))
+    def window(self, window: lt.Lifetime | lt.SessionWindow) -> Windowed:
+        """The rows in windows, sessions being those of each group; `aggregate` is then by group.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"k": str, "a": int})
+        >>> q = s.group_by("k").window(sw.tumbling(10)).aggregate(n=sw.count())
+        >>> q.meaning({s: [sw.insert(1, 2, k="x", a=1), sw.insert(2, 3, k="y", a=2)]}).rows()
+        [('x', 1, 10, 20), ('y', 1, 10, 20)]
+        """
+        if isinstance(window, lt.SessionWindow):
+            window = lt.SessionWindow(window.gap, tuple(dict.fromkeys((*self.keys, *window.by))))
+        return Windowed(_window(self.query.node, window), self.keys)
+
+
+class Windowed(Query):
+    """The rows of a stream in groups, in windows: a query that `aggregate` and `apply` treat by group.
+
+    What any other method gives is a plain query, to be grouped again where that is meant.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, node: nodes.Node, keys: tuple[str, ...]) -> None:
+        super().__init__(node)
+        self.keys = keys
+
+    def aggregate(self, **aggregations: Aggregation | RankSpec) -> Query:
+        """For each group, one row per snapshot in which an event of it is alive."""
+        return self.group_by(*self.keys).aggregate(**aggregations)
+
+    def apply(self, subplan: Callable[[Query], Query]) -> Query:
+        """The subplan for each group by itself; the keys are columns of the result."""
+        return self.group_by(*self.keys).apply(subplan)
 
 
 def merge(*streams: Query, algorithm: Literal["auto", "R0", "R1", "R2", "R3", "R4"] = "auto") -> Query:
@@ -429,6 +459,7 @@ def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Qu
     >>> reach.meaning({link: [sw.insert(0, 9, a="x", b="y"), sw.insert(3, 6, a="y", b="z")]}).rows()
     [('x', 'y', 0, 9), ('x', 'z', 3, 6), ('y', 'z', 3, 6)]
     """
+    require_callable(body, "fixpoint")
     argument = nodes.Argument(schema_of(schema))
     return Query(nodes.Fixpoint(argument, _node(body(Query(argument)), "fixpoint")))
 
@@ -450,14 +481,16 @@ def _node(query: object, who: str) -> nodes.Node:
     return query.node
 
 
-def _require_names(names: Iterable[object], who: str) -> None:
+def _names(names: tuple[str, ...], who: str, hint: str = "") -> tuple[str, ...]:
+    """The names of columns, if they are."""
     for name in names:
         if not isinstance(name, str):
             raise PlanError(
                 f"{who}: {name} is not the name of a column",
                 detail=f"it is of type {type(name).__name__}",
-                hint=f"{who}('a', 'b'); compute a column with select first",
+                hint=hint or f"{who}('a', 'b'); compute a column with select first",
             )
+    return names
 
 
 def _one_of(choices: type[Choice], value: object) -> Choice:
@@ -477,13 +510,29 @@ def _columns(plain: tuple[str, ...], named: Mapping[str, pl.Expr | str]) -> dict
                 detail=f"{name} has none",
                 hint="select(name=expression)",
             )
+    names = [*plain, *named]
+    twice = [name for name in named if name in plain] or [n for n in plain if plain.count(n) > 1]
+    if twice:
+        raise PlanError(
+            f"select: two columns would be called {twice[0]!r}",
+            detail=f"it was asked for {', '.join(names)}",
+            hint="name each column once",
+        )
     return {name: pl.col(name) for name in plain} | {n: column(e) for n, e in named.items()}
 
 
-def _key_pairs(on: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(on, Mapping):
-        return dict(on)
-    return {key: key for key in ((on,) if isinstance(on, str) else on)}
+def _key_pairs(on: str | Iterable[str] | Mapping[str, str], who: str) -> dict[str, str]:
+    """Left columns, and the right columns that they must equal."""
+    given: Any = on
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        pairs = [(key, key) for key in given]
+    else:
+        pairs = [(given, given)]
+    for pair in pairs:
+        _names(pair, f"{who} on", "on='a', on=('a', 'b') or, in a join, on={'left': 'right'}")
+    return dict(pairs)
 
 
 def _window(node: nodes.Node, window: lt.Lifetime | lt.SessionWindow) -> nodes.Node:
@@ -498,7 +547,7 @@ def _window(node: nodes.Node, window: lt.Lifetime | lt.SessionWindow) -> nodes.N
 
 def _clip(node: nodes.Node, other: Query | Duration, on: str | Iterable[str] | None) -> nodes.Node:
     if isinstance(other, Query):
-        return nodes.ClipBy(node, other.node, tuple(_key_pairs(on if on is not None else ())))
+        return nodes.ClipBy(node, other.node, tuple(_key_pairs(on if on is not None else (), "clip")))
     if on is not None:
         raise PlanError("clip: `on` goes with a stream", hint="clip(other, on='key') or clip('10 min')")
     return nodes.AlterLifetime(node, lt.clip(other))
@@ -524,6 +573,7 @@ def _aggregate(
 def _group_apply(
     node: nodes.Node, keys: tuple[str, ...], subplan: Callable[[Query], Query]
 ) -> nodes.Node:
+    require_callable(subplan, "apply")
     argument = nodes.Argument(node.schema)
     return nodes.GroupApply(node, keys, argument, _node(subplan(Query(argument)), "apply"))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 import pytest
 
 import slackwater as sw
 from slackwater.plan import nodes
+from slackwater.plan.lifetimes import SessionWindow
 
 READINGS = sw.stream({"sensor": str, "temp": float, "n": int}, name="readings")
 OTHER = sw.stream({"sensor": str, "place": str}, name="other")
@@ -88,12 +90,48 @@ NUMBERED = sw.stream({"sensor": int, "place": str}, name="numbered")
         (lambda: READINGS.group_by("n").aggregate(n=sw.count()), "is a key already", "another name"),
         (lambda: READINGS.aggregate(r=sw.percentile("n", 6)), "between 0 and 1", "6"),
         (lambda: READINGS.aggregate(r=sw.top_k("n", 0)), "k >= 1", "0"),
+        (lambda: sw.top_k("n", 1.5), "k is a whole number", "1.5"),  # type: ignore[arg-type]
+        (lambda: sw.top_k("n", True), "k is a whole number", "True"),
+        (lambda: sw.top_k("n", 10**12), "at most 1000 values", "sw.rank"),
+        (lambda: sw.percentile("n", "0.5"), "is a number", "'0.5'"),  # type: ignore[arg-type]
+        (lambda: READINGS.aggregate(r=sw.sum(3)), "3 is not an expression", "int"),  # type: ignore[arg-type]
+        (lambda: sw.group_function(len, dtype=int), "len needs a column", "one list of values"),
+        (lambda: sw.group_function(3, "n", dtype=int), "3 cannot be called", "int"),  # type: ignore[arg-type]
+        (lambda: sw.group_function(len, "n", dtype=[int]), "cannot carry", "Polars type"),
+        (
+            lambda: sw.fold("n", init=0, add=max, remove=min, result=abs, dtype=int),  # type: ignore[arg-type]
+            "fold: init: 0 cannot be called",
+            "int",
+        ),
         (
             lambda: READINGS.aggregate(r=sw.sum("n", where=sw.col("n"))),
             "filter must be true or false",
             "Int64",
         ),
         (lambda: READINGS.sort("place"), "unknown column", "the input has"),
+        (READINGS.sort, "at least one column", "sort('temp')"),
+        (lambda: READINGS.sort(sw.col("n")), "not the name of a column", "Expr"),  # type: ignore[arg-type]
+        (lambda: READINGS.join(OTHER, on=3), "3 is not the name of a column", "int"),  # type: ignore[arg-type]
+        (lambda: READINGS.join(OTHER, on=[3]), "3 is not the name of a column", "int"),  # type: ignore[list-item]
+        (
+            lambda: READINGS.join(OTHER, on={"sensor": 3}),
+            "join on: 3 is not the name of a column",
+            "on={'left': 'right'}",
+        ),
+        (
+            lambda: READINGS.join(OTHER, on=sw.col("sensor")),  # type: ignore[arg-type]
+            "not the name of a column",
+            "Expr",
+        ),
+        (lambda: READINGS.clip(OTHER, on=3), "clip on: 3 is not the name of a column", "int"),  # type: ignore[arg-type]
+        (lambda: READINGS.select("n", n="sensor"), "two columns would be called 'n'", "once"),
+        (lambda: READINGS.select("n", "temp", "n"), "two columns would be called 'n'", "once"),
+        (lambda: READINGS.group_by("n").window(5), "is not a window", "sw.tumbling"),  # type: ignore[arg-type]
+        (lambda: READINGS.group_by("n").apply(5), "apply: 5 cannot be called", "int"),  # type: ignore[arg-type]
+        (lambda: sw.fixpoint(5, schema={"a": int}), "fixpoint: 5 cannot be called", "int"),  # type: ignore[arg-type]
+        (lambda: READINGS.window(sw.session(5, by=3)), "not the name of a column", "int"),  # type: ignore[arg-type]
+        (lambda: sw.stream({3: int}), "3 is not the name of a column", "int"),  # type: ignore[dict-item]
+        (lambda: sw.stream({"\ud800": int}), "a column cannot be named", "Unicode"),
         (lambda: READINGS.chop(0), "longer than zero", "0"),
         (lambda: READINGS.clip(5, on="sensor"), "goes with a stream", "clip(other"),
         (lambda: READINGS.clip(OTHER, on="temp"), "unknown column 'temp'", "the input has"),
@@ -179,3 +217,26 @@ def test_walk_gives_shared_nodes_once_and_inputs_first() -> None:
     order = list(nodes.walk(both.node))
     assert len(order) == len(set(order)) == 4
     assert all(order.index(child) < order.index(node) for node in order for child in node.inputs)
+
+
+@pytest.mark.parametrize(
+    "window", [sw.tumbling(5), sw.hopping(6, 2), sw.sliding(3), sw.session(4), sw.session(4, by="n")]
+)
+def test_a_window_of_groups_may_stand_before_or_after_them(window: Any) -> None:
+    """Sessions are those of each group; the other windows do not depend on it."""
+    grouped = READINGS.group_by("sensor").window(window)
+    if isinstance(window, SessionWindow):
+        window = sw.session(window.gap, by=("sensor", *window.by))
+    plain = READINGS.window(window)
+    told = [sw.insert(t, t + 1, sensor="ab"[t % 3 % 2], temp=0.5, n=t % 4) for t in range(12)]
+    inputs = {READINGS: told}
+    assert grouped.meaning(inputs) == plain.meaning(inputs)
+    counts = plain.group_by("sensor").aggregate(c=sw.count(), t=sw.sum("n"))
+    assert grouped.aggregate(c=sw.count(), t=sw.sum("n")).run(inputs).as_history() == counts.meaning(
+        inputs
+    )
+    applied = grouped.apply(lambda group: group.select("n").distinct())
+    assert list(applied.schema) == ["sensor", "n"]
+    assert applied.run(inputs).as_history() == plain.select("sensor", "n").distinct().meaning(inputs)
+    one = grouped.group_by().aggregate(c=sw.count())
+    assert one.run(inputs).as_history() == plain.aggregate(c=sw.count()).meaning(inputs)

@@ -206,11 +206,6 @@ class SortedLists:
         trees.items(self.pool, self.fill, self.roots, number, a, b, count)
         return number, a, b, count
 
-    def clear_all(self) -> None:
-        """Take everything out of all lists."""
-        self.roots[:] = 0
-        self._empty()
-
     def renumber(self, alive: Mask, a_numbers: Ints | None, b_numbers: Ints | None) -> None:
         """Drop the lists that are not alive and number the others 0, 1, ... in the same order.
 

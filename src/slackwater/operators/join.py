@@ -11,8 +11,8 @@ A row of either input that comes, moves its end or goes does the same to its com
 row of the other input that it meets: one formula for all, see kernels/pairs.py. Changes of one event
 within a batch are taken together first, so nothing is said that the same batch takes back. A null key
 matches nothing. `where` looks at payloads only, hence a pair satisfies it always or never. A pair for
-which it has no value stops the query; with LEDGER, an inner join leaves the pair out, and every change
-of it. Other joins would say that its rows are alone, which nobody knows: they stop.
+which it has no value stops the query; with LEDGER the pair is left out, and every change of it. Nobody
+knows whether its rows are alone while it lasts, so that is not said, either.
 
 What a row is alone is the difference of its lifetime and those of its pairs, as a set: its own
 timeline, see kernels/runs.py. A part that began before the cti keeps its start. An anti join without
@@ -177,29 +177,12 @@ class Join:
         if self.latency is not OutputLatency.EAGER:
             met = met.take(stable_order(np.minimum(met.old_ve, met.new_ve)))
         payload = self._payload(state, _numbers(port, changes, met))
-        if self.where is not None:
-            pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
-            satisfied, given_up = self._satisfied(self.where, pairs)
-            payload, met = payload.filter(satisfied), met.take(satisfied)
         pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
+        if self.where is not None:
+            satisfied, given_up = _satisfied(self.where, pairs)
+            pairs = pairs.where(satisfied == 1)
+            met = met.take(satisfied != 0)
         return met, [pairs] if node.how != "anti" else [], given_up
-
-    def _satisfied(self, where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.bool_], GivenUp | None]:
-        """Which pairs satisfy the condition, and those of which nobody can say."""
-        try:
-            return where.values(pairs.payload).fill_null(value=False).to_numpy(), None
-        except NoValue as problem:
-            [pair] = pairs.slice(problem.row, problem.row + 1)
-            error = problem.of(pair)
-            if self.node.how != "inner":
-                raise error from problem
-            failures = problem.failures()
-        known = np.ones(pairs.rows, dtype=np.bool_)
-        known[list(failures)] = False
-        satisfied = np.zeros(pairs.rows, dtype=np.bool_)
-        values = where.values(pairs.where(known).payload)
-        satisfied[known] = values.fill_null(value=False).to_numpy()
-        return satisfied, GivenUp(pairs.where(~known), "no value", tuple(failures.values()), error)
 
     def _in_order(self, parts: list[Batch]) -> Batch | None:
         """What is to be said, by sync. The rows of a part, which may be a chain, keep their order."""
@@ -258,6 +241,21 @@ class Join:
         """One row per event or endpoint; the side that has promised less holds the join back."""
         held_by = _LEFT if state.promised[_LEFT].cti <= state.promised[_RIGHT].cti else _RIGHT
         return Description(state.rows(), held_by)
+
+
+def _satisfied(where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.int8], GivenUp | None]:
+    """Of each pair: 1 if it satisfies the condition, 0 if not, -1 if nobody can say."""
+    try:
+        return where.values(pairs.payload).fill_null(value=False).to_numpy().astype(np.int8), None
+    except NoValue as problem:
+        [pair] = pairs.slice(problem.row, problem.row + 1)
+        error = problem.of(pair)
+        failures = problem.failures()
+    satisfied = np.zeros(pairs.rows, dtype=np.int8)
+    satisfied[list(failures)] = -1
+    known = satisfied == 0
+    satisfied[known] = where.values(pairs.where(known).payload).fill_null(value=False).to_numpy()
+    return satisfied, GivenUp(pairs.where(~known), "no value", tuple(failures.values()), error)
 
 
 def _is_ordered(state: State, rows: Batch) -> bool:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import Any
 
 import polars as pl
@@ -21,7 +23,7 @@ import polars as pl
 from slackwater.errors import PlanError
 from slackwater.plan.expressions import column, type_of
 from slackwater.plan.functions import shown
-from slackwater.plan.schemas import polars_type
+from slackwater.plan.schemas import polars_type, require_callable
 
 __all__ = [
     "Aggregation",
@@ -60,6 +62,9 @@ __all__ = [
 ]
 
 Column = str | pl.Expr
+
+_MOST_K = 1000
+"""every row of a result has room for k values"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -173,6 +178,12 @@ class Percentile(_Real):
     fraction: float = 0.5
 
     def __post_init__(self) -> None:
+        if not isinstance(self.fraction, Real | Decimal) or isinstance(self.fraction, bool):
+            raise PlanError(
+                "a percentile's fraction is a number",
+                detail=f"it is {self.fraction!r}",
+                hint="for example sw.percentile('temp', 0.5) for the median",
+            )
         if not 0 <= self.fraction <= 1:
             raise PlanError(
                 "a percentile's fraction lies between 0 and 1", detail=f"it is {self.fraction}"
@@ -220,8 +231,21 @@ class TopK(_Extreme):
     k: int = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.k, Integral) or isinstance(self.k, bool):
+            raise PlanError(
+                "top_k: k is a whole number",
+                detail=f"it is {self.k!r}",
+                hint="for example sw.top_k('temp', 3)",
+            )
         if self.k < 1:
             raise PlanError("top_k needs k >= 1", detail=f"it is {self.k}")
+        if self.k > _MOST_K:
+            raise PlanError(
+                f"top_k gives at most {_MOST_K} values",
+                detail=f"it was asked for {self.k}, in every row of its result",
+                hint="aggregate(place=sw.rank('temp', descending=True)), then where(col('place') <= k), "
+                "gives them as rows",
+            )
 
     def _result_type(self, types: Sequence[pl.DataType], who: str) -> pl.DataType:
         return pl.List(super()._result_type(types, who))
@@ -350,6 +374,8 @@ def fold(
 
     The order in which values are added and removed must not matter.
     """
+    for name, function in {"init": init, "add": add, "remove": remove, "result": result}.items():
+        require_callable(function, f"fold: {name}")
     return Fold(
         values=(column(value),),
         where=where,
@@ -365,6 +391,14 @@ def group_function(
     function: Callable[..., Any], *columns: Column, dtype: Any, where: pl.Expr | None = None
 ) -> GroupFunction:
     """Your own aggregate: a plain function of the group's values, one list per column."""
+    require_callable(function, "group_function")
+    if not columns:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise PlanError(
+            f"group_function: {name} needs a column",
+            detail="it is given one list of values per column, and would know nothing of the group",
+            hint=f"sw.group_function({name}, 'column', dtype=...)",
+        )
     return GroupFunction(
         values=tuple(column(c) for c in columns),
         where=where,

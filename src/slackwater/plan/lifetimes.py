@@ -19,7 +19,7 @@ Paper 1b section 4.2, erratum 12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal, TypeAlias
@@ -469,4 +469,13 @@ class SessionWindow:
 
 def session(gap: Duration, by: str | tuple[str, ...] = ()) -> SessionWindow:
     """A session window: every row lives until `gap` after the last start of its session."""
-    return SessionWindow(_positive(gap, "a gap"), (by,) if isinstance(by, str) else tuple(by))
+    given: object = by
+    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for name in names:
+        if not isinstance(name, str):
+            raise PlanError(
+                f"session: {name} is not the name of a column",
+                detail=f"it is of type {type(name).__name__}",
+                hint="sw.session('10 min', by='sensor')",
+            )
+    return SessionWindow(_positive(gap, "a gap"), names)

@@ -459,6 +459,8 @@ class Sort(_SameSchema):
     by: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if not self.by:
+            raise PlanError("sort: at least one column is needed", hint="sort('temp')")
         require_columns(self.schema, self.by, "sort")
 
     def describe(self) -> str:

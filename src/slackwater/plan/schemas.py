@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -13,7 +13,14 @@ import polars as pl
 from slackwater.errors import InvalidElement, PlanError
 from slackwater.payloads import refuse_reserved
 
-__all__ = ["polars_type", "require_columns", "require_free", "schema_of", "suggestion"]
+__all__ = [
+    "polars_type",
+    "require_callable",
+    "require_columns",
+    "require_free",
+    "schema_of",
+    "suggestion",
+]
 
 _PYTHON_TYPES: dict[Any, pl.DataType] = {
     bool: pl.Boolean(),
@@ -47,7 +54,7 @@ def schema_of(columns: Mapping[str, Any]) -> pl.Schema:
 
 def polars_type(name: str, dtype: Any) -> pl.DataType:
     """One column's type, refused if rows of it could not be compared."""
-    known = _PYTHON_TYPES.get(dtype, dtype)
+    known = _PYTHON_TYPES.get(dtype, dtype) if isinstance(dtype, Hashable) else dtype
     if isinstance(known, type) and issubclass(known, pl.DataType):
         known = known()
     if isinstance(known, pl.Datetime | pl.Duration) and known.time_unit == "ns":
@@ -68,6 +75,12 @@ def polars_type(name: str, dtype: Any) -> pl.DataType:
 def require_free(names: Iterable[str]) -> None:
     """Refuse payload columns that bear a reserved name, or none that Polars could look up."""
     for name in names:
+        if not isinstance(name, str):
+            raise PlanError(
+                f"{name!r} is not the name of a column", detail=f"it is of type {type(name).__name__}"
+            )
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise PlanError(f"a column cannot be named {name!r}", detail="it is not valid Unicode")
         try:
             refuse_reserved([name])
         except InvalidElement as problem:
@@ -83,6 +96,16 @@ def require_columns(schema: Mapping[str, Any], names: Iterable[str], who: str) -
                 detail=f"the input has: {', '.join(schema)}",
                 hint=suggestion(name, schema),
             )
+
+
+def require_callable(function: object, who: str) -> None:
+    """Refuse what is not a function."""
+    if not callable(function):
+        raise PlanError(
+            f"{who}: {function!r} cannot be called",
+            detail=f"it is of type {type(function).__name__}",
+            hint="give a function, for example a lambda",
+        )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

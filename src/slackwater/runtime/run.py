@@ -123,7 +123,7 @@ class Execution:
             raise OperatorError(
                 "the query has stopped",
                 detail=f"it met: {self._stopped_by}",
-                hint="open it again; sw.LEDGER sets bad elements aside instead",
+                hint="open it again; what it met says whether sw.LEDGER helps",
             )
         edge = self.edges[source]
         said: list[Batch] = []
