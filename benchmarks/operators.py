@@ -290,7 +290,7 @@ def growth(console: Console, names: Sequence[str]) -> None:
             totals.append(_seconds(partial(drive.push_all, parts)))
         totals = totals[1:]
         exponent = np.polyfit(np.log(sizes), np.log(totals), 1)[0]
-        small, large = (_batch_at(subject, live) for live in (10_000, 1_000_000))
+        small, large = _batches_at(subject, (10_000, 1_000_000))
         out.add_row(
             name,
             *(f"{t:.2f} s" for t in totals),
@@ -307,21 +307,28 @@ def _step(root: Node) -> Step:
     return step_of(root.input, root.latency)
 
 
-def _batch_at(subject: Subject, live: int) -> float:
+def _batches_at(subject: Subject, lives: Sequence[int]) -> list[float]:
     """Mean seconds of a batch of 1,000 once so many events are alive, over 1,000 of them.
 
     There are so many keys that a batch changes as much, whatever is alive: each event meets about one of
     a join's other side, and the thousand are of almost as many groups. (With ten events alive in each
     group, a batch would meet all of 1,000 groups twice, or 2,000 of 100,000 once: twice the change.)
+    The sizes take turns of 50 batches, so that a machine that is busy for a while is so for all.
     """
-    keys = live // 2 if subject.one_match else live
-    filled_with = 4 * live  # until what is remembered no longer grows
-    stream = Input(events=filled_with + 1_000_000, keys=keys, live=live).draw()
-    drive = Drive(_step(subject.root(stream.schema, sw.PERFECTNESS_PRESERVING)))
-    parts = list(turns(stream, subject.ports, 1_000))
-    filled, timed = parts[: filled_with // 1_000], parts[filled_with // 1_000 :][:1_000]
-    drive.push_all(filled)
-    return _seconds(lambda: drive.push_all(timed)) / len(timed)
+    drives = []
+    for live in lives:
+        keys = live // 2 if subject.one_match else live
+        filled_with = 4 * live  # until what is remembered no longer grows
+        stream = Input(events=filled_with + 1_000_000, keys=keys, live=live).draw()
+        drive = Drive(_step(subject.root(stream.schema, sw.PERFECTNESS_PRESERVING)))
+        parts = list(turns(stream, subject.ports, 1_000))
+        drive.push_all(parts[: filled_with // 1_000])
+        drives.append((drive, parts[filled_with // 1_000 :][:1_000]))
+    seconds = [0.0 for _ in lives]
+    for first in range(0, 1_000, 50):
+        for i, (drive, parts) in enumerate(drives):
+            seconds[i] += _seconds(partial(drive.push_all, parts[first : first + 50]))
+    return [s / 1_000 for s in seconds]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels import endpoints
+from slackwater.kernels import arrays, endpoints
 from slackwater.kernels import records as kernels
 from slackwater.timelines import Timelines, Touched
 
@@ -44,24 +44,23 @@ class Records:
     def admit(self, keys: int) -> None:
         """There are so many keys now, at least."""
         if keys > len(self.slabs):
-            more = keys - len(self.slabs)
-            self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
-            self.cursors = np.concatenate([self.cursors, np.zeros(more, dtype=np.int64)])
+            known = len(self.slabs)
+            self.slabs = arrays.enlarged(self.slabs, keys, known, fill=0)
+            self.cursors = arrays.enlarged(self.cursors, keys, known, fill=0)
 
     def follow(self, timelines: Timelines, what: Touched) -> Ints:
         """Take in what has touched the timelines; the script of moves and reads through it."""
         self.admit(len(timelines.slabs))
         keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
         changes = what.changes
-        pool, _, _ = endpoint_kernel.room_needed(self.slabs, self.pool, keys, what.first, changes)
-        if pool:
-            self._grow(self.top + pool)
-            self.top = endpoint_kernel.make_room(
-                self.slabs, self.top, self.free, keys, what.first, self.pool
-            )
-        moves, old = kernel.script_room(
+        pool, moves, old = kernel.script_room(
             self.slabs, self.pool, self.cursors, keys, what.first, changes, what.touched
         )
+        if pool:
+            self._grow(self.top + pool)
+            tables = self.slabs, self.top, self.free, keys, what.first, self.pool
+            self.top, gone = endpoint_kernel.make_room(*tables, timelines.frozen, self.cursors)
+            self.size -= gone
         script = np.empty((moves, self.pool.shape[1]), dtype=np.int64)
         scratch = np.empty((old, self.pool.shape[1]), dtype=np.int64)
         length, grown = kernel.follow(
@@ -82,9 +81,7 @@ class Records:
 
     def _grow(self, needed: int) -> None:
         if needed > len(self.pool):
-            pool = np.empty((max(needed, 2 * len(self.pool)), self.pool.shape[1]), dtype=np.int64)
-            pool[: self.top] = self.pool[: self.top]
-            self.pool = pool
+            self.pool = arrays.enlarged(self.pool, max(needed, 2 * len(self.pool)), self.top)
 
     def forget(self, cti: int) -> Ints:
         """Drop what is before the cti; the script that leads past it."""
@@ -101,9 +98,11 @@ class Records:
         keep = np.flatnonzero(alive)
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         room = max(room, min(len(self.pool), 4 * room))
-        slabs = np.zeros((len(keep), 3), dtype=np.int64)
-        pool = np.empty((room, self.pool.shape[1]), dtype=np.int64)
+        slabs = arrays.empty(len(keep), 3)
+        pool = arrays.empty(room, self.pool.shape[1])
         self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
+        arrays.give_back(self.slabs)
+        arrays.give_back(self.pool)
         self.slabs, self.pool, self.cursors = slabs, pool, self.cursors[keep]
         self.free[:] = -1
         self.size = int(slabs[:, endpoints.SIZE].sum())

@@ -2,8 +2,8 @@
 
 kernels/endpoints.py has the loops and says what the tables hold. Entries lie in slabs of a pool, so that
 a batch costs what it changes and not what is remembered; slabs and pool grow by doubling. Changes beyond
-the horizon wait in sorted runs, merged like the digits of a binary counter. Whatever a cti has frozen is
-forgotten when as much again has come in.
+the horizon wait in a calendar, where those that take others back stay until there are many. Whatever a
+cti has frozen is forgotten when as much again has come in.
 
 Everything is NumPy arrays and small numbers: it can be written down and read back as it is.
 
@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from slackwater import state
 from slackwater.events import Batch
-from slackwater.kernels import endpoints
+from slackwater.kernels import arrays, endpoints
+from slackwater.kernels.calendar import Calendar
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Said", "Timelines", "Touched", "Weights"]
@@ -35,6 +36,9 @@ _LOOSE = 16
 """so many rows of the pool for each entry and key are too many"""
 _SPARSE = 2
 """... and so many keys for each that is in use"""
+_MANY = 4
+"""... and one change that takes another back for so many that are pending"""
+_LEAST_TAKING = 1024
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -88,23 +92,25 @@ class Timelines:
     free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
     size: int = 0
     entries: Ints = field(init=False)
-    pending: list[Ints] = field(default_factory=list)
-    """runs of changes, sorted by time, key and labels"""
+    pending: Calendar = field(init=False)
     cut: Ints = field(default_factory=lambda: _NO_ROWS)
     """keys that may have a row that was cut where no endpoint remains"""
     waiting: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     waiting_size: int = 0
     """(start, key) of rows that were open and of which nothing was shown, when they were touched"""
     bounds: Ints = field(default_factory=lambda: _NO_ROWS)
+    frozen: int = BEGIN
+    """entries whose row ended before this cti may go at any time"""
     sweep_at: int = field(default_factory=lambda: state.SWEEP_FROM)
     _head: Ints = field(default_factory=lambda: _NO_ROWS)
 
     def __post_init__(self) -> None:
         self.entries = np.zeros((0, endpoints.SUMS + self.width + self.results), dtype=np.int64)
+        self.pending = Calendar(endpoints.LABELS + self.labels + self.width)
 
     def rows(self) -> int:
         """How many entries and pending changes are remembered."""
-        return self.size + sum(map(len, self.pending))
+        return self.size + len(self.pending)
 
     def no_weights(self) -> Weights:
         """Those of no rows."""
@@ -115,13 +121,14 @@ class Timelines:
         """There are so many sums now; those that are new have been zero so far."""
         more = width - self.width
         behind = endpoints.SUMS + self.width
-        entries = np.empty((len(self.entries), self.entries.shape[1] + more), dtype=np.int64)
+        entries = arrays.empty(len(self.entries), self.entries.shape[1] + more)
         used, wider = self.entries[: self.top], entries[: self.top]
         wider[:, :behind] = used[:, :behind]
         wider[:, behind : behind + more] = 0
         wider[:, behind + more :] = used[:, behind:]
+        arrays.give_back(self.entries)
         self.entries, self.width = entries, width
-        self.pending = [np.pad(run, ((0, 0), (0, more))) for run in self.pending]
+        self.pending.widen(more)
 
     # taking in changes
 
@@ -136,9 +143,9 @@ class Timelines:
         pool, room, old = kernel.room_needed(self.slabs, self.entries, keys_touched, first, changes)
         if pool:
             self._grow(self.top + pool)
-            self.top = kernel.make_room(
-                self.slabs, self.top, self.free, keys_touched, first, self.entries
-            )
+            tables = self.slabs, self.top, self.free, keys_touched, first, self.entries
+            self.top, gone = kernel.make_room(*tables, self.frozen, _NO_ROWS)
+            self.size -= gone
         scratch = np.empty((old, self.entries.shape[1]), dtype=np.int64)
         touched = np.empty((len(keys_touched), 5), dtype=np.int64)
         self.size += kernel.merge(
@@ -157,15 +164,19 @@ class Timelines:
 
     def _admit_keys(self, keys: int) -> None:
         if keys > len(self.slabs):
-            more = max(keys, 2 * len(self.slabs)) - len(self.slabs)
-            self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
-            self._head = np.full(len(self.slabs), -1, dtype=np.int64)
+            known = len(self.slabs)
+            self.slabs = arrays.enlarged(self.slabs, max(keys, 2 * known), known, fill=0)
+            self._renew_head()
+
+    def _renew_head(self) -> None:
+        arrays.give_back(self._head)
+        self._head = arrays.filled(-1, len(self.slabs))
 
     def _near(self, rows: Batch | None, weights: Weights) -> Ints:
         """The changes that the horizon has reached; others are put aside."""
-        due = self._due()
+        due = self.pending.take(self.horizon)
         most = 0 if rows is None else 2 * rows.rows
-        near = self._run(most + sum(map(len, due)))
+        near = self._run(most + len(due))
         n = 0
         if rows is not None and rows.rows:
             far = self._run(most)
@@ -174,44 +185,20 @@ class Timelines:
             n, f = kernel.spread(key, *times, labels, added, self.horizon, near, far)
             if f:
                 self._postpone(far[:f])
-        for run in due:
-            near[n : n + len(run)] = run
-            n += len(run)
-        return near[:n]
+        near[n : n + len(due)] = due
+        return near[: n + len(due)]
 
     def _run(self, rows: int) -> Ints:
         """Room for changes."""
-        return np.empty((rows, endpoints.LABELS + self.labels + self.width), dtype=np.int64)
+        return np.empty((rows, self.pending.width), dtype=np.int64)
 
-    def _postpone(self, new: Ints) -> None:
-        run = self._by_time(new)
-        while self.pending and len(self.pending[-1]) < 2 * len(run):
-            other = self.pending.pop()
-            both = self._run(len(run) + len(other))
-            run = both[: kernel.merge_runs(other, run, self.labels, both)]
-        if len(run):
-            self.pending.append(run)
-
-    def _by_time(self, run: Ints) -> Ints:
-        if len(run) == 1:
-            return run.copy()
-        order = _order(_compact(run[:, endpoints.TIME]), run[:, endpoints.KEY])
-        if self.labels:
-            kernel.sort_ties(order, run, self.labels)
-        out = self._run(len(run))
-        return out[: kernel.sum_neighbours(run, order, self.labels, out)]
-
-    def _due(self) -> list[Ints]:
-        """Pending changes that the horizon has reached."""
-        due = []
-        for i, run in enumerate(self.pending):
-            if run[0, endpoints.TIME] <= self.horizon:
-                reached = int(np.searchsorted(run[:, endpoints.TIME], self.horizon, side="right"))
-                due.append(run[:reached])
-                self.pending[i] = run[reached:]
-        if due:
-            self.pending = [run for run in self.pending if len(run)]
-        return due
+    def _postpone(self, far: Ints) -> None:
+        pending = self.pending
+        pending.put(far)
+        if pending.taking > max(_LEAST_TAKING, len(pending) // _MANY):
+            every = pending.pool[pending.used()]
+            pending.clear()
+            pending.put(self._by_key(every)[0])
 
     def _by_key(self, near: Ints) -> tuple[Ints, Ints, Ints]:
         count = len(near)
@@ -223,10 +210,7 @@ class Timelines:
     def _grow(self, needed: int) -> None:
         if needed <= len(self.entries):
             return
-        more = max(needed, 2 * len(self.entries))
-        entries = np.empty((more, self.entries.shape[1]), dtype=np.int64)
-        entries[: self.top] = self.entries[: self.top]
-        self.entries = entries
+        self.entries = arrays.enlarged(self.entries, max(needed, 2 * len(self.entries)), self.top)
 
     def say(self, what: Touched, *, open_ended: bool, shows_size: bool) -> Said:
         """What the touched entries change in the rows that are shown.
@@ -271,7 +255,8 @@ class Timelines:
             kernel.all_open(self.slabs, self.entries, since)
             self.waiting_size = 0
             chunks = 2 * len(keys) // endpoints.CHUNK + 1
-            self.waiting = np.empty((chunks * endpoints.CHUNK, 2), dtype=np.int64)
+            arrays.give_back(self.waiting)
+            self.waiting = arrays.empty(chunks * endpoints.CHUNK, 2)
             self.bounds = np.empty(chunks, dtype=np.int64)
         self.waiting_size = kernel.note_open(self.waiting, self.waiting_size, self.bounds, keys, since)
 
@@ -279,20 +264,11 @@ class Timelines:
 
     def reach(self, cti: int) -> Touched:
         """Take in the endpoints that a cti has passed; the horizon goes to the last of them."""
-        horizon = max(self.horizon, self._last_pending(cti))
+        horizon = self.horizon
         touched = self.touch(None, self.no_weights(), len(self.slabs), cti)
-        self.horizon = horizon
+        times = touched.changes[:, endpoints.TIME]
+        self.horizon = max(horizon, int(times.max())) if len(times) else horizon
         return touched
-
-    def _last_pending(self, until: int) -> int:
-        """The last endpoint that is pending and not after `until`; BEGIN if there is none."""
-        times = []
-        for run in self.pending:
-            run_times = run[:, endpoints.TIME]
-            reached = int(np.searchsorted(run_times, until, side="right"))
-            if reached:
-                times.append(int(run_times[reached - 1]))
-        return max(times, default=BEGIN)
 
     def lengthen_cut(self, until: int) -> Said:
         """Rows that were cut where no endpoint remains, and that a cti would freeze so.
@@ -320,12 +296,13 @@ class Timelines:
             return _NO_ROWS
         wanted = np.zeros(len(self.slabs), dtype=np.bool_)
         wanted[keys] = True
-        rows = np.concatenate([run[wanted[run[:, endpoints.KEY]]] for run in self.pending])
+        rows = self.pending.pool[self.pending.used()]
+        rows = rows[wanted[rows[:, endpoints.KEY]]]
         key, time = rows[:, endpoints.KEY], rows[:, endpoints.TIME]
         order = np.lexsort((time, key))
         key, time = key[order], time[order]
         starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(time, prepend=time[0]))
-        # one run may have what another takes away
+        # one change may take another back
         refs = np.add.reduceat(rows[order, endpoints.CHANGE_REFS], starts)
         key, time = key[starts][refs > 0], time[starts][refs > 0]
         return time[np.searchsorted(key, keys)]
@@ -340,7 +317,11 @@ class Timelines:
         return int(kernel.open_since(*notes, self.slabs, self.entries))
 
     def forget(self, cti: int) -> bool:
-        """Drop what the cti has frozen, now and then; whether it was done."""
+        """Drop what the cti has frozen, now and then; whether it was done.
+
+        A slab without room drops it at once, rather than move.
+        """
+        self.frozen = cti
         if cti < INF and self.rows() < self.sweep_at:
             return False
         self.sweep(cti)
@@ -359,8 +340,7 @@ class Timelines:
     def in_use(self, keys: int) -> Mask:
         """Which of so many keys are."""
         alive: Mask = self.slabs[:keys, endpoints.SIZE] > 0
-        for run in self.pending:
-            alive[run[:, endpoints.KEY]] = True
+        alive[self.pending.pool[self.pending.used(), endpoints.KEY]] = True
         return alive
 
     def is_loose(self, keys: int) -> bool:
@@ -377,39 +357,17 @@ class Timelines:
         # as many are to come again: what is not used of the room costs nothing, growing copies
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         room = max(room, min(len(self.entries), 4 * room))
-        slabs = np.zeros((len(keep), 3), dtype=np.int64)
-        entries = np.empty((room, self.entries.shape[1]), dtype=np.int64)
+        slabs = arrays.empty(len(keep), 3)
+        entries = arrays.empty(room, self.entries.shape[1])
         self.top = kernel.compact(self.slabs, keep, self.entries, slabs, entries)
+        arrays.give_back(self.slabs)
+        arrays.give_back(self.entries)
         self.slabs, self.entries = slabs, entries
         self.free[:] = -1
-        self._head = np.full(len(slabs), -1, dtype=np.int64)
-        # copies: a run may be a part of what somebody else has
-        self.pending = [run.copy() for run in self.pending]
-        for run in self.pending:
-            run[:, endpoints.KEY] = numbers[run[:, endpoints.KEY]]
+        self._renew_head()
+        waiting, pool = self.pending.used(), self.pending.pool
+        pool[waiting, endpoints.KEY] = numbers[pool[waiting, endpoints.KEY]]
         self.cut = numbers[self.cut[alive[self.cut]]]
-        self.waiting = self.waiting[:0]
+        self.waiting_size = len(self.waiting)
         if self.horizon < INF:
             self._remember_open(np.zeros(1, dtype=np.int64), np.full(1, INF))
-
-
-def _compact(time: Ints) -> Ints:
-    """Times in the same order, from 0, with INF right behind the last finite one."""
-    if not len(time):
-        return time
-    last, first = int(time.max()), int(time.min())
-    if last == INF:
-        finite = time[time != INF]
-        first, last = (int(finite.min()), int(finite.max()) + 1) if len(finite) else (0, 0)
-    if last - first >= 2**62:
-        return time
-    return np.where(time == INF, last, time) - first
-
-
-def _order(first: Ints, second: Ints) -> Ints:
-    """The order by two columns; sorted as one number where both fit into it."""
-    if len(first) and first.min() >= 0 and second.min() >= 0:
-        width = int(second.max()) + 1
-        if (int(first.max()) + 1) * width < 2**63:
-            return np.argsort(first * width + second)
-    return np.lexsort((second, first))

@@ -15,8 +15,8 @@ A batch goes through five steps, each a loop over what it touches:
 Between the last two others may compute results that are not sums (`R` columns of an entry).
 
 Endpoints up to the horizon are *entries*, kept per key in a slab of a common pool, sorted by time. Those
-beyond it are *pending*: runs of changes sorted by time, which become entries when the horizon reaches
-them (the papers' POS and ECQ). A row is shown from an entry to the next one; of the last entry, which is
+beyond it are *pending*: changes in a calendar, which become entries when the horizon reaches them (the
+papers' POS and ECQ). A row is shown from an entry to the next one; of the last entry, which is
 still open at the horizon, either nothing is shown (beyond what had been shown before) or [vs, INF).
 
 - refs is separate from the count: an endpoint where as many events end as begin is still one
@@ -51,14 +51,11 @@ __all__ = [
     "emit",
     "make_room",
     "merge",
-    "merge_runs",
     "note_open",
     "open_since",
     "purge",
     "room_needed",
-    "sort_ties",
     "spread",
-    "sum_neighbours",
 ]
 
 INF = np.int64(2**63 - 1)
@@ -246,74 +243,6 @@ def by_key(
     return touched, w
 
 
-@njit(cache=True)
-def sort_ties(order, changes, labels):
-    """Changes in this order are sorted by time and key: those of one time and key by labels, too."""
-    spare = np.empty(len(order), dtype=np.int64)
-    i = 0
-    while i < len(order):
-        j = i + 1
-        time, key = changes[order[i], TIME], changes[order[i], KEY]
-        while j < len(order) and changes[order[j], TIME] == time and changes[order[j], KEY] == key:
-            j += 1
-        if j - i > 1:
-            _sort_changes(order, i, j, spare, changes, labels)
-        i = j
-
-
-@njit(cache=True, inline="always")
-def _compared(left, i, right, j, labels):
-    """Order by time, key, labels: negative, zero or positive."""
-    for a in range(LABELS + labels):
-        if a != CHANGE_REFS and left[i, a] != right[j, a]:
-            return -1 if left[i, a] < right[j, a] else 1
-    return 0
-
-
-@njit(cache=True)
-def sum_neighbours(changes, order, labels, out):
-    """The changes in that order, equal neighbours summed; how many are left."""
-    w = 0
-    for i in order:
-        if w > 0 and _compared(out, w - 1, changes, i, labels) == 0:
-            _add_change(changes, i, out, w - 1, labels)
-            continue
-        if w > 0 and _is_nothing(out, w - 1, labels):
-            w -= 1
-        _copy(changes, i, out, w)
-        w += 1
-    if w > 0 and _is_nothing(out, w - 1, labels):
-        w -= 1
-    return w
-
-
-@njit(cache=True)
-def merge_runs(left, right, labels, out):
-    """Two runs sorted by time, key and labels as one, equal changes summed; how many are left."""
-    i = j = w = 0
-    while i < len(left) or j < len(right):
-        which = 0
-        if i == len(left):
-            which = 1
-        elif j == len(right):
-            which = -1
-        else:
-            which = _compared(left, i, right, j, labels)
-        if which <= 0:
-            _copy(left, i, out, w)
-            i += 1
-        else:
-            _copy(right, j, out, w)
-            j += 1
-        if which == 0:
-            _add_change(right, j, out, w, labels)
-            j += 1
-            if _is_nothing(out, w, labels):
-                w -= 1
-        w += 1
-    return w
-
-
 @njit(cache=True, inline="always")
 def _first_from(entries, start, size, time):
     """The first of a slab's entries that is not before that time: often one of the last."""
@@ -361,20 +290,38 @@ def _rooms(size):
 
 
 @njit(cache=True)
-def make_room(slabs, top, free, keys, first, entries):
-    """Move the slabs that are too small for their changes; the new top of the pool.
+def make_room(
+    slabs, top, free, keys, first, entries,
+    cti,  # what it has frozen may go
+    cursors,  # ... if a key's cursor has passed it; or, without cursors, if its row has ended
+):  # fmt: skip
+    """Move the slabs that are too small for their changes; the new top, and how many entries went.
 
     Rooms are powers of two. `free` has the first slab of each size that was left; in its first column,
     each of them has the next.
     """
+    gone = 0
     for i in range(len(keys)):
         if i + _AHEAD < len(keys):
             prefetch(slabs, keys[i + _AHEAD])
         k = keys[i]
         start, size, room = slabs[k]
-        needed = size + first[i + 1] - first[i]
-        if needed > room:
-            n = _rooms(needed)
+        new = first[i + 1] - first[i]
+        if size + new > room:
+            past = 0
+            while past < size and entries[start + past, TIME] < cti:
+                past += 1
+            past = min(past, cursors[k]) if len(cursors) > 0 else max(past - 1, 0)
+            if past > 0:
+                size -= past
+                for x in range(start, start + size):
+                    _copy(entries, x + past, entries, x)
+                slabs[k, SIZE] = size
+                gone += past
+                if len(cursors) > 0:
+                    cursors[k] -= past
+        if size + new > room:
+            n = _rooms(size + new)
             place = free[n]
             if place >= 0:
                 free[n] = entries[place, TIME]
@@ -390,7 +337,7 @@ def make_room(slabs, top, free, keys, first, entries):
                 free[old] = start
             slabs[k, START] = place
             slabs[k, ROOM] = 1 << n
-    return top
+    return top, gone
 
 
 @njit(cache=True)
@@ -618,7 +565,13 @@ def open_since(waiting, filled, bounds, slabs, entries):
         if chunks == 0 or bounds[earliest] == INF:
             return INF
         least = INF
-        for i in range(earliest * CHUNK, min((earliest + 1) * CHUNK, filled)):
+        stop = min((earliest + 1) * CHUNK, filled)
+        for i in range(earliest * CHUNK, stop):
+            if i + 2 * _AHEAD < stop:
+                prefetch(slabs, waiting[i + 2 * _AHEAD, 1])
+                soon = waiting[i + _AHEAD, 1]
+                if 0 <= soon < len(slabs):
+                    prefetch(entries, slabs[soon, START] + slabs[soon, SIZE] - 1)
             time, key = waiting[i]
             if key < 0:
                 continue

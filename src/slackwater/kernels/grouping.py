@@ -22,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 from numba import njit
 
+from slackwater.kernels import arrays
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = ["Keys"]
@@ -33,6 +34,8 @@ Mask = npt.NDArray[np.bool_]
 _FREE = -1
 _LEAST_SLOTS = 64
 _LEAST_DELTA = 4096
+_SPARSE = 4
+"""so many times as much room as keys is given back"""
 _BITS = 63
 """one for each column that may be null"""
 _AHEAD = 8
@@ -169,9 +172,7 @@ class Keys:
     def _reserve(self, more: int) -> None:
         if self.is_fixed and self.size + more > len(self.values):
             room = max(self.size + more, 2 * len(self.values))
-            values = np.empty((room, self.values.shape[1]), dtype=np.int64)
-            values[: self.size] = self.values[: self.size]
-            self.values = values
+            self.values = arrays.enlarged(self.values, room, self.size)
         if not self.is_fixed and self.size + more > len(self.hashes):
             hashes = np.empty(max(self.size + more, 2 * len(self.hashes)), dtype=np.uint64)
             hashes[: self.size] = self.hashes[: self.size]
@@ -181,7 +182,8 @@ class Keys:
         slots = _LEAST_SLOTS
         while slots < 4 * self.size:
             slots *= 2
-        self.slots = np.full(slots, _FREE, dtype=np.int64)
+        arrays.give_back(self.slots)
+        self.slots = arrays.filled(_FREE, slots)
         if self.is_fixed:
             _insert_rows(self.slots, self.values, self.size)
         else:
@@ -192,7 +194,10 @@ class Keys:
         renumbered = np.where(alive, np.cumsum(alive) - 1, _FREE)
         kept = np.flatnonzero(alive)
         if self.is_fixed:
-            self.values = self.values[kept]
+            if _SPARSE * len(kept) < len(self.values):
+                self.values = self.values[kept]
+            else:
+                _pack(self.values, kept)
         else:
             self.base = self.take(kept)
             self.delta = pl.DataFrame(schema=self.schema)
@@ -301,6 +306,14 @@ def _rows(stored, numbers):
         for a in range(stored.shape[1]):
             out[i, a] = stored[numbers[i], a]
     return out
+
+
+@njit(cache=True)
+def _pack(stored, kept):
+    """Move these rows, in ascending order, to the front."""
+    for i in range(len(kept)):
+        for a in range(stored.shape[1]):
+            stored[i, a] = stored[kept[i], a]
 
 
 @njit(cache=True)

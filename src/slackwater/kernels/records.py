@@ -30,6 +30,7 @@ from slackwater.kernels.endpoints import (
     T_NEW,
     TIME,
     _first_from,
+    _rooms,
 )
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
@@ -54,17 +55,20 @@ def _fetch(slabs, records, cursors, far, near):
 
 @njit(cache=True)
 def script_room(slabs, records, cursors, keys, first, changes, touched):
-    """Moves and reads that `follow` makes at most, and the scratch it needs."""
-    moves, scratch = 0, 0
+    """Rows of the pool to allot, moves and reads that `follow` makes at most, and its scratch."""
+    pool = moves = scratch = 0
     for i in range(len(keys)):
         if i + 2 * _AHEAD < len(keys):
             _fetch(slabs, records, cursors, keys[i + 2 * _AHEAD], keys[i + _AHEAD])
-        start, size, _ = slabs[keys[i]]
+        start, size, room = slabs[keys[i]]
+        new = first[i + 1] - first[i]
+        if size + new > room:
+            pool += 1 << _rooms(size + new)
         q = _first_from(records, start, size, changes[first[i], TIME])
         tail = size - q
-        moves += abs(cursors[keys[i]] - q) + tail + first[i + 1] - first[i] + touched[i, T_NEW]
+        moves += abs(cursors[keys[i]] - q) + tail + new + touched[i, T_NEW]
         scratch = max(scratch, tail)
-    return moves, scratch
+    return pool, moves, scratch
 
 
 @njit(cache=True, inline="always")

@@ -296,10 +296,9 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys, tree):
     """How many runs of one key there can be, at most. On the way, what is known of them is fetched."""
     is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
     most = 0
-    leaves = len(tree) // 2
     for c in range(len(touched)):
         if c + _AHEAD < len(touched):
-            prefetch(tree, leaves + touched[c + _AHEAD, T_KEY])
+            prefetch(tree, touched[c + _AHEAD, T_KEY])
         k = touched[c, T_KEY]
         runs = slabs[k, SIZE] + touched[c, T_OLD]
         if is_bag:
@@ -324,7 +323,7 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys, tree):
 
 
 @njit(cache=True)
-def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, watermark, room):
+def shown(mode, rule, slabs, entries, scratch, touched, due, tree, leaves, before, watermark, room):
     """What has changed is touched, for some keys the watermark makes a difference: what that changes.
 
     `before` is the watermark until now. Gives rows (key, start, old end, new end), as columns.
@@ -334,7 +333,6 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
     old_stack, new_stack = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     out = np.empty((4, room), dtype=np.int64)
     count = 0
-    leaves = len(tree) // 2
     is_set = rule not in (BAG_INTERSECT, BAG_DIFFERENCE)
     for c in range(len(touched) + len(due)):
         s = n_old = n_new = np.int64(0)
@@ -347,7 +345,7 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
             k = due[c - len(touched)]
             base, size = slabs[k, START], slabs[k, SIZE]
             first = base + size
-            if size == 0 or (tree[leaves + k, DUE] > watermark):
+            if size == 0 or (tree[k, DUE] > watermark):
                 continue
         if mode == EAGER and is_set and n_old == 0 and n_new == size:
             out, count = _appear(rule, k, entries, base, base + size, INF, out, count)
@@ -363,12 +361,11 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
                 min(before, INF - 1) + 1, INF, before, min(watermark, INF - 1) + 1, INF, watermark,
                 old, old_stack, new, new_stack, out, count,
             )  # fmt: skip
-            tree[leaves + k, DUE] = _next_due(rule, entries, base, size, watermark)
+            tree[k, DUE] = _next_due(rule, entries, base, size, watermark)
         else:
-            leaf = leaves + k
-            until = min(tree[leaf, HOLD], tree[leaf, CUT])
+            until = min(tree[k, HOLD], tree[k, CUT])
             low, now_until, is_new = _uncertain(
-                rule, tree, leaf, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
+                rule, tree, k, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
             )
             if is_new and is_set:
                 out, count = _appear(rule, k, entries, low, base + size, now_until, out, count)
@@ -379,8 +376,8 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, before, water
                     old, old_stack, new, new_stack, out, count,
                 )  # fmt: skip
     if mode != EAGER:
-        renew(tree, touched[:, T_KEY])
-        renew(tree, due)
+        renew(tree, leaves, touched[:, T_KEY])
+        renew(tree, leaves, due)
     return out[:, :count]
 
 
@@ -465,7 +462,7 @@ def _shown_so_far(rule, until, table, low, high, alive, last):
 
 
 @njit(cache=True)
-def lengthened(rule, slabs, entries, keys, tree, until):
+def lengthened(rule, slabs, entries, keys, tree, leaves, until):
     """Uncertain stretches of these keys, which are shown in part, are shown up to there."""
     scratch = np.empty((0, entries.shape[1]), dtype=np.int64)
     most = _most_runs(rule, slabs, entries, scratch, np.empty((0, 5), dtype=np.int64), keys, tree)
@@ -474,28 +471,26 @@ def lengthened(rule, slabs, entries, keys, tree, until):
     out = np.empty((4, len(keys)), dtype=np.int64)
     count = 0
     none = np.int64(0)
-    leaves = len(tree) // 2
     for k in keys:
-        base, size, cut = slabs[k, START], slabs[k, SIZE], tree[leaves + k, CUT]
+        base, size, cut = slabs[k, START], slabs[k, SIZE], tree[k, CUT]
         low = _first_from(entries, base, base + size, cut)
         out, count = _changes(
             PERFECT, rule, k, entries, base, low, base + size, size, scratch, none, none, none,
             cut, cut, INF, until, until, INF, old, old_stack, new, new_stack, out, count,
         )  # fmt: skip
-        tree[leaves + k, CUT] = until
-    renew(tree, keys)
+        tree[k, CUT] = until
+    renew(tree, leaves, keys)
     return out[:, :count]
 
 
 @njit(cache=True)
-def purge(rule, slabs, entries, tree, cti):
+def purge(rule, slabs, entries, tree, leaves, cti):
     """Forget what the cti has frozen, but not where runs that are still alive began.
 
     Nor, of several copies, those that have ended and are not shown yet. How many entries are left.
     """
     left = 0
     is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
-    leaves = len(tree) // 2
     for k in range(len(slabs)):
         base, n = slabs[k, START], slabs[k, SIZE]
         if n == 0:
@@ -509,7 +504,7 @@ def purge(rule, slabs, entries, tree, cti):
         left += n
         frozen = cti
         if is_bag and k < leaves:
-            frozen = min(cti, tree[leaves + k, HOLD], tree[leaves + k, CUT])
+            frozen = min(cti, tree[k, HOLD], tree[k, CUT])
         gone = _first_from(entries, base, base + n, frozen) - base - 1
         if gone <= 0:
             continue

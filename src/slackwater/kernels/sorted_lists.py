@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.kernels import arrays
 from slackwater.kernels import slab_trees as trees
 
 __all__ = [
@@ -145,9 +146,7 @@ class SortedLists:
         """There are so many lists now, at least."""
         have = len(self.roots)
         if lists > have:
-            roots = np.zeros((max(lists, 2 * have), _ROOT_WIDTH), dtype=np.int64)
-            roots[:have] = self.roots
-            self.roots = roots
+            self.roots = arrays.enlarged(self.roots, max(lists, 2 * have), have, fill=0)
 
     def rows(self) -> int:
         """How many items are stored."""
@@ -196,9 +195,8 @@ class SortedLists:
         top, room = int(self.counts[trees.TOP]), len(self.pool)
         if top + needed > room:
             room = max(2 * room, top + needed)
-            pool, fill = np.zeros((room, 4), dtype=np.int64), np.zeros(room // 4 + 1, dtype=np.int64)
-            pool[:top], fill[: top // 4] = self.pool[:top], self.fill[: top // 4]
-            self.pool, self.fill = pool, fill
+            self.pool = arrays.enlarged(self.pool, room, top)
+            self.fill = arrays.enlarged(self.fill, room // 4 + 1, top // 4, fill=0)
 
     def items(self) -> tuple[Ints, Ints, Ints, Ints]:
         """List, a, b and count of everything that is stored, in order."""
@@ -229,6 +227,8 @@ class SortedLists:
         new_numbers = np.cumsum(alive) - 1
         sizes = np.bincount(new_numbers[number], minlength=np.count_nonzero(alive))
         self.roots = np.zeros((len(sizes), _ROOT_WIDTH), dtype=np.int64)
+        arrays.give_back(self.pool)
+        arrays.give_back(self.fill)
         self._empty()
         self._grow(trees.packed_room(sizes, self.limit))
         trees.pack(

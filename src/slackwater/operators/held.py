@@ -447,6 +447,7 @@ class _Used:
         self._held, self._state, self._timelines = held, state, timelines
         self._records = state.records.in_use()
         self._entries = rows_of(timelines.slabs)
+        self._waiting = timelines.pending.used()
         self._first = timelines.entries.shape[1] - held.width
 
     def renumbered(self, label: int) -> Ints | None:
@@ -460,16 +461,15 @@ class _Used:
         columns = [self._first + c for c in self._held.label_columns(label)]
         pool, entries = self._state.records.pool, self._timelines.entries
         alive[pool[self._records, 2 + label]] = True
-        for run in self._timelines.pending:
-            alive[run[:, 3 + label]] = True
+        pending, waiting = self._timelines.pending.pool, self._waiting
+        alive[pending[waiting, 3 + label]] = True
         for column in columns:
             alive[entries[self._entries, column]] = True
         for items in self._items(label):
             alive[items] = True
         numbers = known.keep(alive)
         pool[self._records, 2 + label] = numbers[pool[self._records, 2 + label]]
-        for run in self._timelines.pending:
-            run[:, 3 + label] = numbers[run[:, 3 + label]]
+        pending[waiting, 3 + label] = numbers[pending[waiting, 3 + label]]
         for column in columns:
             entries[self._entries, column] = numbers[entries[self._entries, column]]
         return numbers

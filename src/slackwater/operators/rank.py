@@ -277,11 +277,11 @@ def _remembered(state: State) -> int:
 
 def _forget_payloads(state: State, groups: Ints) -> None:
     """Forget the payloads and values that nobody uses; groups have these new numbers."""
-    records, lists = state.records, state.lists
-    users: list[tuple[Ints, Ints | slice, int]] = [
+    records, lists, pending = state.records, state.lists, state.timelines.pending
+    users: list[tuple[Ints, Ints, int]] = [
         (records.pool, records.in_use(), _IN_RECORD),
         (lists.pool, rows_of(lists.slabs), ranks.NUMBER),
-        *((run, slice(None), _IN_PENDING) for run in state.timelines.pending),
+        (pending.pool, pending.used(), _IN_PENDING),
     ]
     count = len(state.payloads)
     used = np.zeros(count, dtype=np.bool_)

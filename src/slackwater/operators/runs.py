@@ -33,7 +33,7 @@ import numpy.typing as npt
 from slackwater import state
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
-from slackwater.kernels import endpoints, runs, tournament
+from slackwater.kernels import arrays, endpoints, runs, tournament
 from slackwater.timelines import Timelines, Weights
 from slackwater.times import BEGIN, INF
 
@@ -72,6 +72,7 @@ class Runs:
     timelines: Timelines = field(default_factory=lambda: Timelines(width=2, horizon=INF))
     tree: Ints = field(default_factory=lambda: np.empty((0, runs.VALUES), dtype=np.int64))
     """see kernels/runs.py for the values, kernels/tournament.py for the shape"""
+    leaves: int = 0
 
     def rows(self) -> int:
         """How many endpoints are remembered."""
@@ -93,7 +94,9 @@ class Runs:
         before, self.watermark = self.watermark, max(self.watermark, seen)
         due = np.empty(0, dtype=np.int64)
         if self.watermark > before and len(self.tree):
-            due = tree_kernel.up_to(self.tree, runs.DUE, self.watermark, len(self.timelines.slabs))
+            due = tree_kernel.up_to(
+                self.tree, self.leaves, runs.DUE, self.watermark, len(self.timelines.slabs)
+            )
         timelines = self.timelines
         return self._changed(
             kernel.shown(
@@ -105,6 +108,7 @@ class Runs:
                 touched,
                 due,
                 self.tree,
+                self.leaves,
                 before,
                 self.watermark,
                 room,
@@ -117,25 +121,30 @@ class Runs:
         return Changed(out[0], out[1], out[2], out[3])
 
     def _admit_keys(self, keys: int) -> None:
-        if self.latency is not OutputLatency.EAGER and 2 * keys > len(self.tree):
-            self._plant(self.tree[len(self.tree) // 2 :], keys)
+        if self.latency is not OutputLatency.EAGER and keys > self.leaves:
+            self._plant(self.tree[: self.leaves], keys)
 
     def _plant(self, values: Ints, keys: int) -> None:
-        self.tree = tree_kernel.build(1 << max(keys - 1, 15).bit_length(), values)
+        self.leaves = 1 << max(keys - 1, 15).bit_length()
+        tree = arrays.empty(tree_kernel.rows_for(self.leaves), runs.VALUES)
+        tree[: len(values)] = values
+        tree[len(values) : self.leaves] = tournament.NONE
+        arrays.give_back(self.tree)
+        tree_kernel.build(tree, self.leaves)
+        self.tree = tree
 
     def promise(self, cti: int) -> tuple[Changed, int]:
         """Nothing before the cti changes any more: what follows, and what may be promised after that."""
         changed = self.advance(cti)
         if self.latency is not OutputLatency.PERFECTNESS_PRESERVING or not len(self.tree):
             return changed, cti
-        promise = min(cti, int(self.tree[1, runs.HOLD]))
-        if self.tree[1, runs.CUT] >= promise:
+        promise = min(cti, int(self.tree[-1, runs.HOLD]))
+        if self.tree[-1, runs.CUT] >= promise:
             return changed, promise
         timelines = self.timelines
-        short = tree_kernel.up_to(self.tree, runs.CUT, promise - 1, len(timelines.slabs))
-        longer = kernel.lengthened(
-            self.rule, timelines.slabs, timelines.entries, short, self.tree, promise
-        )
+        tree = self.tree, self.leaves
+        short = tree_kernel.up_to(*tree, runs.CUT, promise - 1, len(timelines.slabs))
+        longer = kernel.lengthened(self.rule, timelines.slabs, timelines.entries, short, *tree, promise)
         return Changed._make(np.concatenate(pair) for pair in zip(changed, longer, strict=True)), promise
 
     def forget(self, cti: int) -> Mask | None:
@@ -151,7 +160,8 @@ class Runs:
             timelines.slabs[:, endpoints.SIZE] = 0
             timelines.size = 0
         else:
-            timelines.size = kernel.purge(self.rule, timelines.slabs, timelines.entries, self.tree, cti)
+            tables = timelines.slabs, timelines.entries, self.tree, self.leaves
+            timelines.size = kernel.purge(self.rule, *tables, cti)
         timelines.sweep_at = state.sweep_after(timelines.rows())
         in_use: Mask = timelines.slabs[:, endpoints.SIZE] > 0
         return in_use
@@ -160,6 +170,5 @@ class Runs:
         """Other keys are gone, and these are numbered from 0."""
         self.timelines.renumber(alive, np.cumsum(alive) - 1)
         if len(self.tree):
-            leaves = len(self.tree) // 2
-            values = self.tree[leaves : leaves + len(alive)][alive[: len(self.tree) - leaves]]
+            values = self.tree[: self.leaves][: len(alive)][alive[: self.leaves]]
             self._plant(values, len(values))
