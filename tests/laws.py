@@ -12,14 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import polars as pl
 import pyarrow.compute as pc
 from tests.bags import Bag
 
 import slackwater as sw
 import slackwater.state
+from slackwater import timelines
 from slackwater.events import Stream
 from slackwater.history import History
+from slackwater.kernels import arrays
 from slackwater.operators import buffer
 from slackwater.oracle import meaning
 from slackwater.plan.nodes import Align, Cleanse, Node, Sort, Source, walk
@@ -28,9 +31,30 @@ from slackwater.plan.rewrites import rewritten
 from slackwater.runtime import Execution
 from slackwater.validity import Validator
 
-# histories are tiny here: forget at every promise, or forgetting would never be tried
-slackwater.state.SWEEP_FROM = slackwater.state.SWEEP_FACTOR = 0
+# histories are tiny here: what is done now and then must be done at every turn, or it is never tried
 buffer.LEAST_ROOM = 1
+timelines._LEAST_TAKING = 0
+arrays.LEAST = 1
+
+
+def _give_back(spares: arrays.Spares, array: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
+    """As it is, but whoever still looks at the array sees that it is another's."""
+    given_back(spares, array)
+    if spares.kept:
+        spares.kept[-1].fill(-(2**62))
+
+
+given_back = arrays.Spares.give_back
+arrays.Spares.give_back = _give_back  # type: ignore[assignment, method-assign]
+
+
+def forget_at_once(at_once: bool) -> None:
+    """Whether what is frozen is looked for at every promise, or only when there is much of it."""
+    slackwater.state.SWEEP_FROM = 0 if at_once else 1024
+    slackwater.state.SWEEP_FACTOR = 0 if at_once else 2
+
+
+forget_at_once(True)
 
 
 @dataclass(frozen=True)
@@ -272,7 +296,7 @@ for _name, _build in GROUPED.items():
 
 
 # what holds rows back answers later than the prefix
-_WAITING = (Align, Cleanse, Sort)
+WAITING = (Align, Cleanse, Sort)
 
 
 @dataclass
@@ -285,7 +309,7 @@ class Trial:
         self.execution = Execution(self.case.query.node)
         self.output = self.execution.output
         latencies = output_latencies(self.case.query.node).values()
-        waits = any(isinstance(node, _WAITING) for node in walk(rewritten(self.case.query.node)))
+        waits = any(isinstance(node, WAITING) for node in walk(rewritten(self.case.query.node)))
         self.eager = not waits and all(latency is sw.EAGER for latency in latencies)
         self.said: dict[Source, Bag] = {_node(s): Bag() for s in self.case.sources}
         self._answer = Bag()

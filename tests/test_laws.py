@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.laws import CASES, Case, Trial
+from tests.laws import CASES, Case, Trial, forget_at_once
 
 import slackwater as sw
 from slackwater.events import Stream
@@ -72,12 +72,17 @@ def test_every_prefix_is_valid_and_right_and_what_is_settled_is_final(name: str)
     @settings(max_examples=_examples(name))
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
+        # either way: what is swept away needs no room, and what stays may
+        forget_at_once(data.draw(st.booleans()))
         trial = Trial(CASES[name]())
         for source, part in _draw_arrivals(data, trial.case):
             trial.push(source, part)
         trial.close()
 
-    law()
+    try:
+        law()
+    finally:
+        forget_at_once(True)
 
 
 @each_case

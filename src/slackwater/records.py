@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels import arrays, endpoints
+from slackwater.kernels import endpoints
 from slackwater.kernels import records as kernels
+from slackwater.kernels.arrays import Spares
 from slackwater.timelines import Timelines, Touched
 
 __all__ = ["Records", "rows_of"]
@@ -37,6 +38,7 @@ class Records:
     free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
     size: int = 0
     pool: Ints = field(init=False)
+    spares: Spares = field(default_factory=Spares)
 
     def __post_init__(self) -> None:
         self.pool = np.zeros((0, 2 + self.labels), dtype=np.int64)
@@ -45,8 +47,8 @@ class Records:
         """There are so many keys now, at least."""
         if keys > len(self.slabs):
             known = len(self.slabs)
-            self.slabs = arrays.enlarged(self.slabs, keys, known, fill=0)
-            self.cursors = arrays.enlarged(self.cursors, keys, known, fill=0)
+            self.slabs = self.spares.enlarged(self.slabs, keys, known, fill=0)
+            self.cursors = self.spares.enlarged(self.cursors, keys, known, fill=0)
 
     def follow(self, timelines: Timelines, what: Touched) -> Ints:
         """Take in what has touched the timelines; the script of moves and reads through it."""
@@ -81,7 +83,7 @@ class Records:
 
     def _grow(self, needed: int) -> None:
         if needed > len(self.pool):
-            self.pool = arrays.enlarged(self.pool, max(needed, 2 * len(self.pool)), self.top)
+            self.pool = self.spares.enlarged(self.pool, max(needed, 2 * len(self.pool)), self.top)
 
     def forget(self, cti: int) -> Ints:
         """Drop what is before the cti; the script that leads past it."""
@@ -98,11 +100,11 @@ class Records:
         keep = np.flatnonzero(alive)
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         room = max(room, min(len(self.pool), 4 * room))
-        slabs = arrays.empty(len(keep), 3)
-        pool = arrays.empty(room, self.pool.shape[1])
+        slabs = self.spares.empty(len(keep), 3)
+        pool = self.spares.empty(room, self.pool.shape[1])
         self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
-        arrays.give_back(self.slabs)
-        arrays.give_back(self.pool)
+        self.spares.give_back(self.slabs)
+        self.spares.give_back(self.pool)
         self.slabs, self.pool, self.cursors = slabs, pool, self.cursors[keep]
         self.free[:] = -1
         self.size = int(slabs[:, endpoints.SIZE].sum())

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from slackwater import state
 from slackwater.events import Batch
-from slackwater.kernels import arrays, endpoints
+from slackwater.kernels import endpoints
+from slackwater.kernels.arrays import Spares
 from slackwater.kernels.calendar import Calendar
 from slackwater.times import BEGIN, INF
 
@@ -39,6 +40,8 @@ _SPARSE = 2
 _MANY = 4
 """... and one change that takes another back for so many that are pending"""
 _LEAST_TAKING = 1024
+_LOOKS = 4
+"""for each change that came in, so many that are pending may be looked at"""
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -95,6 +98,8 @@ class Timelines:
     pending: Calendar = field(init=False)
     cut: Ints = field(default_factory=lambda: _NO_ROWS)
     """keys that may have a row that was cut where no endpoint remains"""
+    changes_since: int = 0
+    """how many came since all that is pending was looked through"""
     waiting: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     waiting_size: int = 0
     """(start, key) of rows that were open and of which nothing was shown, when they were touched"""
@@ -103,6 +108,7 @@ class Timelines:
     """entries whose row ended before this cti may go at any time"""
     sweep_at: int = field(default_factory=lambda: state.SWEEP_FROM)
     _head: Ints = field(default_factory=lambda: _NO_ROWS)
+    spares: Spares = field(default_factory=Spares)
 
     def __post_init__(self) -> None:
         self.entries = np.zeros((0, endpoints.SUMS + self.width + self.results), dtype=np.int64)
@@ -121,12 +127,12 @@ class Timelines:
         """There are so many sums now; those that are new have been zero so far."""
         more = width - self.width
         behind = endpoints.SUMS + self.width
-        entries = arrays.empty(len(self.entries), self.entries.shape[1] + more)
+        entries = self.spares.empty(len(self.entries), self.entries.shape[1] + more)
         used, wider = self.entries[: self.top], entries[: self.top]
         wider[:, :behind] = used[:, :behind]
         wider[:, behind : behind + more] = 0
         wider[:, behind + more :] = used[:, behind:]
-        arrays.give_back(self.entries)
+        self.spares.give_back(self.entries)
         self.entries, self.width = entries, width
         self.pending.widen(more)
 
@@ -165,12 +171,12 @@ class Timelines:
     def _admit_keys(self, keys: int) -> None:
         if keys > len(self.slabs):
             known = len(self.slabs)
-            self.slabs = arrays.enlarged(self.slabs, max(keys, 2 * known), known, fill=0)
+            self.slabs = self.spares.enlarged(self.slabs, max(keys, 2 * known), known, fill=0)
             self._renew_head()
 
     def _renew_head(self) -> None:
-        arrays.give_back(self._head)
-        self._head = arrays.filled(-1, len(self.slabs))
+        self.spares.give_back(self._head)
+        self._head = self.spares.filled(-1, len(self.slabs))
 
     def _near(self, rows: Batch | None, weights: Weights) -> Ints:
         """The changes that the horizon has reached; others are put aside."""
@@ -183,6 +189,7 @@ class Timelines:
             times = rows.vs, rows.old_ve, rows.new_ve
             key, labels, added = weights
             n, f = kernel.spread(key, *times, labels, added, self.horizon, near, far)
+            self.changes_since += n + f
             if f:
                 self._postpone(far[:f])
         near[n : n + len(due)] = due
@@ -194,6 +201,10 @@ class Timelines:
 
     def _postpone(self, far: Ints) -> None:
         pending = self.pending
+        taking = far[:, endpoints.CHANGE_REFS] < 0
+        if taking.any():
+            # a row may be shown up to an endpoint that is gone now
+            self.cut = np.union1d(self.cut, far[taking, endpoints.KEY])
         pending.put(far)
         if pending.taking > max(_LEAST_TAKING, len(pending) // _MANY):
             every = pending.pool[pending.used()]
@@ -210,7 +221,7 @@ class Timelines:
     def _grow(self, needed: int) -> None:
         if needed <= len(self.entries):
             return
-        self.entries = arrays.enlarged(self.entries, max(needed, 2 * len(self.entries)), self.top)
+        self.entries = self.spares.enlarged(self.entries, max(needed, 2 * len(self.entries)), self.top)
 
     def say(self, what: Touched, *, open_ended: bool, shows_size: bool) -> Said:
         """What the touched entries change in the rows that are shown.
@@ -255,8 +266,8 @@ class Timelines:
             kernel.all_open(self.slabs, self.entries, since)
             self.waiting_size = 0
             chunks = 2 * len(keys) // endpoints.CHUNK + 1
-            arrays.give_back(self.waiting)
-            self.waiting = arrays.empty(chunks * endpoints.CHUNK, 2)
+            self.spares.give_back(self.waiting)
+            self.waiting = self.spares.empty(chunks * endpoints.CHUNK, 2)
             self.bounds = np.empty(chunks, dtype=np.int64)
         self.waiting_size = kernel.note_open(self.waiting, self.waiting_size, self.bounds, keys, since)
 
@@ -273,7 +284,9 @@ class Timelines:
     def lengthen_cut(self, until: int) -> Said:
         """Rows that were cut where no endpoint remains, and that a cti would freeze so.
 
-        They are shown up to their next endpoint, and need no further look until it moves.
+        They are shown up to their next endpoint, and need no further look unless that goes. To find it,
+        all that is pending is looked through; where that would be more than has come in since last time,
+        they are shown as far as the cti asks for, and looked at again.
         """
         keys = self.cut[self.slabs[self.cut, endpoints.SIZE] > 0]
         last = self._last(keys)
@@ -282,7 +295,12 @@ class Timelines:
         self.cut = keys = keys[still]
         short = entry[still, endpoints.SHOWN] < until
         keys, last, entry = keys[short], last[still][short], entry[still][short]
-        ends = self._next_pending(keys)
+        if len(keys) and len(self.pending) <= _LOOKS * self.changes_since:
+            ends = self._next_pending(keys)
+            self.cut = self.cut[~short]
+            self.changes_since = 0
+        else:
+            ends = np.full(len(keys), until)
         out = np.empty((len(keys), 1 + self.entries.shape[1]), dtype=np.int64)
         out[:, 0], out[:, 1] = keys, entry[:, endpoints.TIME]
         out[:, 2], out[:, 3] = entry[:, endpoints.SHOWN], ends
@@ -357,11 +375,11 @@ class Timelines:
         # as many are to come again: what is not used of the room costs nothing, growing copies
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         room = max(room, min(len(self.entries), 4 * room))
-        slabs = arrays.empty(len(keep), 3)
-        entries = arrays.empty(room, self.entries.shape[1])
+        slabs = self.spares.empty(len(keep), 3)
+        entries = self.spares.empty(room, self.entries.shape[1])
         self.top = kernel.compact(self.slabs, keep, self.entries, slabs, entries)
-        arrays.give_back(self.slabs)
-        arrays.give_back(self.entries)
+        self.spares.give_back(self.slabs)
+        self.spares.give_back(self.entries)
         self.slabs, self.entries = slabs, entries
         self.free[:] = -1
         self._renew_head()

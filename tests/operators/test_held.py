@@ -142,3 +142,20 @@ def test_numbers_that_are_wider_than_64_bits(name: str, batch: int) -> None:
         first=sw.first("w"),
     )
     assert query.run({wide: told}, batch=batch).as_history() == query.meaning({wide: told})
+
+
+def test_a_fold_may_show_its_own_state() -> None:
+    """What it showed stays as it was, though the state goes on changing."""
+    source = sw.stream({"v": int})
+    query = source.aggregate(
+        c=sw.fold(
+            "v",
+            init=list,
+            add=lambda group, v: (group.append(v), group)[1],
+            remove=lambda group, v: (group.remove(v), group)[1],
+            result=lambda group: group,
+            dtype=pl.List(pl.Int64),
+        )
+    )
+    out = query.run({source: [sw.insert(0, 9, v=1), sw.insert(2, 6, v=2), sw.cti(sw.INF)]})
+    assert out.history()["c"].to_list() == [[1], [1, 2], [1]]

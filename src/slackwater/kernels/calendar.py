@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from slackwater.kernels import arrays
+from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = ["Calendar"]
@@ -59,6 +59,7 @@ class Calendar:
     """of each chunk, the one before it in its bucket, or the next that is free"""
     buckets: Ints = field(default_factory=_no_buckets)
     facts: Ints = field(init=False)
+    spares: Spares = field(default_factory=Spares)
 
     def __post_init__(self) -> None:
         self.pool = np.empty((0, self.width), dtype=np.int64)
@@ -90,7 +91,7 @@ class Calendar:
             return
         had = len(self.before)
         room = max(2 * had, had + chunks)
-        self.pool = arrays.enlarged(self.pool, room * CHUNK, len(self.pool))
+        self.pool = self.spares.enlarged(self.pool, room * CHUNK, len(self.pool))
         before = np.arange(1, room + 1)
         before[:had] = self.before
         before[-1] = self.facts[_FREE]

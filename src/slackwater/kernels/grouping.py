@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 from numba import njit
 
-from slackwater.kernels import arrays
+from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = ["Keys"]
@@ -60,6 +60,7 @@ class Keys:
     """of each key, by number; there is room for more"""
     size: int = 0
     slots: Ints = field(init=False)
+    spares: Spares = field(default_factory=Spares)
 
     def __post_init__(self) -> None:
         self.is_fixed = len(self.schema) < _BITS and all(map(_is_fixed, self.schema.dtypes()))
@@ -172,7 +173,7 @@ class Keys:
     def _reserve(self, more: int) -> None:
         if self.is_fixed and self.size + more > len(self.values):
             room = max(self.size + more, 2 * len(self.values))
-            self.values = arrays.enlarged(self.values, room, self.size)
+            self.values = self.spares.enlarged(self.values, room, self.size)
         if not self.is_fixed and self.size + more > len(self.hashes):
             hashes = np.empty(max(self.size + more, 2 * len(self.hashes)), dtype=np.uint64)
             hashes[: self.size] = self.hashes[: self.size]
@@ -182,8 +183,8 @@ class Keys:
         slots = _LEAST_SLOTS
         while slots < 4 * self.size:
             slots *= 2
-        arrays.give_back(self.slots)
-        self.slots = arrays.filled(_FREE, slots)
+        self.spares.give_back(self.slots)
+        self.slots = self.spares.filled(_FREE, slots)
         if self.is_fixed:
             _insert_rows(self.slots, self.values, self.size)
         else:

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels import arrays
 from slackwater.kernels import slab_trees as trees
+from slackwater.kernels.arrays import Spares
 
 __all__ = [
     "Between",
@@ -129,6 +129,7 @@ class SortedLists:
     free: Ints = field(init=False)
     """per room: the first slab that was given back; each knows the next"""
     counts: Ints = field(init=False)
+    spares: Spares = field(default_factory=Spares)
 
     def __post_init__(self) -> None:
         assert self.limit >= trees.FIRST_ROOM, "the smallest slab is one"
@@ -146,7 +147,7 @@ class SortedLists:
         """There are so many lists now, at least."""
         have = len(self.roots)
         if lists > have:
-            self.roots = arrays.enlarged(self.roots, max(lists, 2 * have), have, fill=0)
+            self.roots = self.spares.enlarged(self.roots, max(lists, 2 * have), have, fill=0)
 
     def rows(self) -> int:
         """How many items are stored."""
@@ -195,8 +196,8 @@ class SortedLists:
         top, room = int(self.counts[trees.TOP]), len(self.pool)
         if top + needed > room:
             room = max(2 * room, top + needed)
-            self.pool = arrays.enlarged(self.pool, room, top)
-            self.fill = arrays.enlarged(self.fill, room // 4 + 1, top // 4, fill=0)
+            self.pool = self.spares.enlarged(self.pool, room, top)
+            self.fill = self.spares.enlarged(self.fill, room // 4 + 1, top // 4, fill=0)
 
     def items(self) -> tuple[Ints, Ints, Ints, Ints]:
         """List, a, b and count of everything that is stored, in order."""
@@ -227,8 +228,8 @@ class SortedLists:
         new_numbers = np.cumsum(alive) - 1
         sizes = np.bincount(new_numbers[number], minlength=np.count_nonzero(alive))
         self.roots = np.zeros((len(sizes), _ROOT_WIDTH), dtype=np.int64)
-        arrays.give_back(self.pool)
-        arrays.give_back(self.fill)
+        self.spares.give_back(self.pool)
+        self.spares.give_back(self.fill)
         self._empty()
         self._grow(trees.packed_room(sizes, self.limit))
         trees.pack(

@@ -8,10 +8,13 @@ query, and says of which group it was, and when.
 
 from __future__ import annotations
 
+import datetime as dt
 import reprlib
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -45,6 +48,9 @@ class NoResult(Exception):
         """where the result was to go; None if nobody had asked for one yet"""
 
 
+_UNCHANGING = (type(None), int, float, str, bytes, Decimal, dt.date, dt.timedelta)
+
+
 @dataclass(frozen=True)
 class Fold:
     """What is kept of a group, and how: `own` is the label that its values have, `start` their order."""
@@ -74,7 +80,9 @@ class Fold:
                     self._move(groups, key, count, item)
                 else:
                     size, group = groups.get(key) or (0, None)
-                    results.append(self.result(group) if size else None)
+                    result = self.result(group) if size else None
+                    # it may be the group itself, which goes on changing
+                    results.append(result if isinstance(result, _UNCHANGING) else deepcopy(result))
             except NoResult as problem:
                 problem.key, problem.entry = key, _next_read(moves[at:], key)
                 raise

@@ -33,7 +33,8 @@ import numpy.typing as npt
 from slackwater import state
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
-from slackwater.kernels import arrays, endpoints, runs, tournament
+from slackwater.kernels import endpoints, runs, tournament
+from slackwater.kernels.arrays import Spares
 from slackwater.timelines import Timelines, Weights
 from slackwater.times import BEGIN, INF
 
@@ -73,6 +74,7 @@ class Runs:
     tree: Ints = field(default_factory=lambda: np.empty((0, runs.VALUES), dtype=np.int64))
     """see kernels/runs.py for the values, kernels/tournament.py for the shape"""
     leaves: int = 0
+    spares: Spares = field(default_factory=Spares)
 
     def rows(self) -> int:
         """How many endpoints are remembered."""
@@ -126,10 +128,10 @@ class Runs:
 
     def _plant(self, values: Ints, keys: int) -> None:
         self.leaves = 1 << max(keys - 1, 15).bit_length()
-        tree = arrays.empty(tree_kernel.rows_for(self.leaves), runs.VALUES)
+        tree = self.spares.empty(tree_kernel.rows_for(self.leaves), runs.VALUES)
         tree[: len(values)] = values
         tree[len(values) : self.leaves] = tournament.NONE
-        arrays.give_back(self.tree)
+        self.spares.give_back(self.tree)
         tree_kernel.build(tree, self.leaves)
         self.tree = tree
 

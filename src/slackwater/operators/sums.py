@@ -4,8 +4,8 @@
 
 Count, sum, avg, var and stddev are of this kind. All weights are integers: a number is added as the
 pieces of which it consists (kernels/limbs.py); NaN, the infinities and what is missing are counted
-apart. So every sum is exact, whatever came and went before. A result is rounded once, and it is an error
-only where it would be shown and does not fit its type.
+apart. So every sum is exact, whatever came and went before. A result is rounded once (and stddev is
+the root of a variance); it is an error only where it would be shown and does not fit its type.
 
 A weight has a *slot*, and a slot has a column in the timelines from the first weight on that is not 0.
 Most never get one: small integers need one limb, floats of similar size two or three. Which column a
