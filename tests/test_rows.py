@@ -287,9 +287,9 @@ def test_a_payload_column_cannot_have_a_reserved_name(name):
 
 def test_what_is_not_a_table():
     with pytest.raises(PlanError, match="a list is not a table"):
-        from_dataframe([1, 2], vs="out")  # type: ignore[arg-type]  # that is the point
+        from_dataframe([1, 2], vs="out")  # type: ignore[call-overload]  # that is the point
     with pytest.raises(PlanError, match="LazyFrame is not a table") as caught:
-        from_dataframe(RIDES.lazy(), vs="out")  # type: ignore[arg-type]  # that is the point
+        from_dataframe(RIDES.lazy(), vs="out")  # type: ignore[call-overload]  # that is the point
     assert "collect" in caught.value.hint
     twice = RIDES.to_arrow().rename_columns(["out", "out", "back"])
     with pytest.raises(PlanError, match="cannot be read"):

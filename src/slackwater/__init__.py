@@ -70,6 +70,7 @@ from slackwater.plan.aggregations import (
 )
 from slackwater.plan.functions import function
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
+from slackwater.policies import Progress, progress
 from slackwater.punctuations import ExternalCti, Punctuation, cti, external_cti
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close
@@ -109,6 +110,7 @@ __all__ = [
     "Output",
     "OutputLatency",
     "PlanError",
+    "Progress",
     "Punctuation",
     "Query",
     "RunningQuery",
@@ -141,6 +143,7 @@ __all__ = [
     "most",
     "percentile",
     "product",
+    "progress",
     "rank",
     "session",
     "sliding",

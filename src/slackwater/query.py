@@ -24,6 +24,7 @@ from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_callable, require_columns, schema_of
+from slackwater.rows import Unread
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
 from slackwater.times import Duration, duration
 from slackwater.validity import StreamProperties
@@ -318,6 +319,40 @@ class Query:
         """
         return runtime.run(
             self.node, _by_source(inputs), batch=batch, on_invalid=_one_of(OnInvalid, on_invalid)
+        )
+
+    def start(
+        self,
+        spark: Any,
+        inputs: Mapping[Query, Unread],
+        *,
+        checkpoint: str,
+        sink: Any = None,
+        buckets: int | None = None,
+        on_invalid: OnInvalid = RAISE,
+        trigger: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Start on Spark: the same answer, in many places, exactly once.
+
+        Inputs are streaming DataFrames (`sw.from_dataframe(df, vs="ts")`). The checkpoint is a directory
+        that all of Spark's machines reach; a query that is started again with it goes on where it was.
+        `sink` is one of `slackwater.spark.sinks`, else the answer is kept in `.output` of what this
+        gives, a handle. `buckets` is in how many shares state is kept: as many as Spark has cores, if
+        it is not said, and fixed for a checkpoint. `trigger` is as in Spark: {"availableNow": True}.
+        """
+        # Spark takes a second to import, which is for those who use it
+        from slackwater.spark.handle import start  # noqa: PLC0415
+        from slackwater.spark.sinks import Memory  # noqa: PLC0415
+
+        return start(
+            self.node,
+            spark,
+            {_source(query): given for query, given in inputs.items()},
+            checkpoint=checkpoint,
+            sink=sink or Memory(),
+            buckets=buckets,
+            on_invalid=_one_of(OnInvalid, on_invalid),
+            trigger=trigger,
         )
 
     def open(

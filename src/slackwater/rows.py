@@ -17,8 +17,8 @@ Paper 2 Example 3 (open and close), paper 1b section 3 (changelog rows).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,7 @@ from slackwater.events import Batch, Placed, Stream
 from slackwater.history import datetime_columns
 from slackwater.identity import row_ids
 from slackwater.ledger import Ledger
+from slackwater.policies import Progress
 from slackwater.punctuations import Punctuation
 from slackwater.tables import (
     Instants,
@@ -45,9 +46,59 @@ from slackwater.tables import (
 )
 from slackwater.times import BEGIN, INF, Times
 
-__all__ = ["changelog", "from_dataframe", "from_open_close"]
+__all__ = ["Form", "Unread", "changelog", "from_dataframe", "from_open_close"]
 
 
+class Streaming(Protocol):
+    """A DataFrame of Spark, which is read where it is."""
+
+    @property
+    def isStreaming(self) -> bool:  # noqa: N802
+        """Whether it goes on and on."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the rows of a table are elements: see `from_dataframe`."""
+
+    vs: str
+    ve: str | None = None
+    unbounded: bool = False
+    kind: str | None = None
+    new_ve: str | None = None
+
+    def read(self, df: Table, schema: pl.Schema, ledger: Ledger, place: str) -> Batch:
+        """The elements; what cannot be used goes to the ledger."""
+        form: dict[str, Any] = asdict(self)
+        return from_dataframe(df, **form, schema=schema, ledger=ledger, place=place)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A streaming DataFrame, and how its rows are to be read: for `Query.start`."""
+
+    frame: Any
+    form: Form
+    partition: str | None
+    """the column that says which partition of the source a row comes from; else there is one"""
+    progress: Progress
+
+
+@overload
+def from_dataframe(
+    df: Streaming,
+    *,
+    vs: str,
+    ve: str | None = None,
+    unbounded: bool = False,
+    kind: str | None = None,
+    new_ve: str | None = None,
+    partition: str | None = None,
+    progress: Progress | None = None,
+) -> Unread: ...
+
+
+@overload
 def from_dataframe(
     df: Table,
     *,
@@ -59,7 +110,23 @@ def from_dataframe(
     schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
-) -> Batch:
+) -> Batch: ...
+
+
+def from_dataframe(
+    df: Table | Streaming,
+    *,
+    vs: str,
+    ve: str | None = None,
+    unbounded: bool = False,
+    kind: str | None = None,
+    new_ve: str | None = None,
+    schema: Mapping[str, Any] | None = None,
+    ledger: Ledger | None = None,
+    place: str = "rows",
+    partition: str | None = None,
+    progress: Progress | None = None,
+) -> Batch | Unread:
     """The rows of a table as elements.
 
     Without `ve` a row is a point [vs, vs + 1), or [vs, INF) if `unbounded`. With `ve` it is an
@@ -86,8 +153,20 @@ def from_dataframe(
     >>> ledger = Ledger()
     >>> list(from_dataframe(rides, vs="out", ve="back", ledger=ledger)), ledger.counts()
     ([insert(1, 4, bike='a')], {'ends before it starts': 1})
+
+    A streaming DataFrame of Spark is read by `Query.start`, in Spark's tasks. There `partition` names a
+    column that says which partition of the source a row comes from, and `progress` (`sw.progress`)
+    how the partitions come to promise something.
     """
     _refuse_contradictions(ve, unbounded, kind, new_ve)
+    if hasattr(df, "isStreaming"):
+        return Unread(df, Form(vs, ve, unbounded, kind, new_ve), partition, progress or Progress())
+    if partition is not None or progress is not None:
+        raise PlanError(
+            "a table has no partitions",
+            detail="partition and progress are for streaming DataFrames",
+            hint="sw.cti among the elements says how far a table goes",
+        )
     table = read_table(df)
     given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve}
     refuse_unknown(table, given)

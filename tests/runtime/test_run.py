@@ -217,7 +217,7 @@ def test_deep_plans_do_not_exhaust_the_stack() -> None:
     query = source = _numbers()
     for _ in range(3000):
         query = query.shift(1)
-    dataflow = Dataflow(query.node)
+    dataflow = Dataflow.of(query.node)
     assert len(dataflow.operators) == 3000
     execution = Execution(query.node)
     assert isinstance(source.node, Source)
@@ -378,3 +378,15 @@ def test_batches_and_clocks_are_whole_numbers() -> None:
     execution = Execution(s.align("1 s", clock="system").node, now=lambda: 0.5)  # type: ignore[arg-type,return-value]
     with pytest.raises(sw.PlanError, match="whole chronons"):
         execution.push(s.node, [sw.insert(0, 9, a=1)])
+
+
+def test_a_query_that_has_stopped_gives_no_snapshot() -> None:
+    """It stopped in the middle of a batch: what it remembers and what it has said do not fit."""
+    source = sw.stream({"v": int})
+    node = source.aggregate(t=sw.sum("v")).select(r=sw.col("t").cast(pl.Int8)).node
+    running = Execution(node)
+    [at] = running.edges
+    with pytest.raises(sw.SlackwaterError):
+        running.push(at, [sw.insert(0, 10, v=1), sw.insert(20, 30, v=200)])
+    with pytest.raises(sw.OperatorError, match="has stopped"):
+        running.snapshot()

@@ -9,10 +9,10 @@ oracle.py under its name, how it runs in operators/ under its name, how it is wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import polars as pl
 
@@ -55,6 +55,7 @@ __all__ = [
     "Source",
     "Union",
     "Where",
+    "over",
     "walk",
 ]
 
@@ -598,6 +599,18 @@ def walk(*roots: Node) -> Iterator[Node]:
             seen.add(id(node))
             stack.append((node, True))
             stack += ((child, False) for child in reversed(node.inputs))
+
+
+def over(node: Node, below: Sequence[Node], **settings: Any) -> Node:
+    """The node over other inputs and with other settings; the same one if nothing is other."""
+    if not settings and all(new is old for new, old in zip(below, node.inputs, strict=True)):
+        return node
+    rest = iter(below)
+    ports: dict[str, Any] = {}
+    for port in node.ports:
+        value = getattr(node, port)
+        ports[port] = tuple(next(rest) for _ in value) if isinstance(value, tuple) else next(rest)
+    return replace(node, **ports, **settings)
 
 
 def _unit(clock: Clock) -> str:

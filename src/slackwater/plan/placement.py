@@ -20,10 +20,6 @@ Paper 1b section 3 (Figure 2); docs/design/2026-11-16-external-ctis.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
-
 from slackwater.consistency import MIDDLE, Dial
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
@@ -82,7 +78,7 @@ def placed(root: n.Node) -> n.Node:
                 inputs[child] = held_back[key]
             else:
                 inputs[child] = new[child]
-        new[node] = mended.get(node) or _reading(node, inputs)
+        new[node] = mended.get(node) or n.over(node, [inputs[child] for child in node.inputs])
     return new[root]
 
 
@@ -142,15 +138,3 @@ def _held_back(node: n.Node, dial: Dial, *, forgets: bool) -> n.Node:
     if dial.blocking > 0:
         node = n.Align(node, dial.blocking, dial.clock, dial.perfect)
     return node
-
-
-def _reading(node: n.Node, inputs: Mapping[n.Node, n.Node]) -> n.Node:
-    """The node with other inputs; the same one if they are the same."""
-    if all(inputs[child] is child for child in node.inputs):
-        return node
-    changed: dict[str, Any] = {}
-    for port in node.ports:
-        value = getattr(node, port)
-        many = isinstance(value, tuple)
-        changed[port] = tuple(inputs[child] for child in value) if many else inputs[value]
-    return replace(node, **changed)

@@ -20,8 +20,6 @@ Not here: the choice of algorithms (properties.py), what nodes mean (oracle.py j
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -81,7 +79,7 @@ def groups_at_once(root: n.Node) -> n.Node:
         if isinstance(node, n.GroupApply):
             built[node] = _applied(node, below[0], node.keys)
         else:
-            built[node] = _over(node, below)
+            built[node] = n.over(node, below)
     return built[root]
 
 
@@ -122,30 +120,18 @@ def _carrying(node: n.Node, below: Sequence[n.Node]) -> n.Node:
     """A node of a body over inputs that carry the group: it keeps groups apart, and carries it on."""
     match node:
         case n.Select():
-            return _over(node, below, columns={GROUP: pl.col(GROUP), **node.columns})
+            return n.over(node, below, columns={GROUP: pl.col(GROUP), **node.columns})
         case n.Aggregate() | n.Rank() | n.Session():
-            return _over(node, below, keys=(GROUP, *node.keys))
+            return n.over(node, below, keys=(GROUP, *node.keys))
         case n.Join():
-            return _over(node, below, on={GROUP: GROUP, **node.on})
+            return n.over(node, below, on={GROUP: GROUP, **node.on})
         case n.ClipBy():
-            return _over(node, below, on=(GROUP, *node.on))
+            return n.over(node, below, on=(GROUP, *node.on))
         case n.GroupApply():
             return _applied(node, below[0], (GROUP, *node.keys))
         case _:
             assert isinstance(node, _AS_THEY_ARE), f"{node.name} does not say how it carries a group"
-            return _over(node, below)
-
-
-def _over(node: n.Node, below: Sequence[n.Node], **settings: Any) -> n.Node:
-    """The node over other inputs and with other settings; the same one if nothing is other."""
-    if not settings and all(new is old for new, old in zip(below, node.inputs, strict=True)):
-        return node
-    rest = iter(below)
-    ports: dict[str, Any] = {}
-    for port in node.ports:
-        value = getattr(node, port)
-        ports[port] = tuple(next(rest) for _ in value) if isinstance(value, tuple) else next(rest)
-    return replace(node, **ports, **settings)
+            return n.over(node, below)
 
 
 REWRITES: tuple[Callable[[n.Node], n.Node], ...] = (groups_at_once, placed)

@@ -19,13 +19,13 @@ Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well le
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from slackwater.consistency import Clock
+from slackwater.consistency import Clock, OutputLatency
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
@@ -157,11 +157,15 @@ def bottom_up(operators: Sequence[Running]) -> Running | None:
 
 
 class Dataflow:
-    """A plan in execution. Push batches into its sources, run until quiet, take the output."""
+    """A plan in execution. Push batches into its sources, run until quiet, take the output.
+
+    It may have several roots, each of them with an output of its own.
+    """
 
     def __init__(
         self,
-        root: Node,
+        roots: Sequence[Node],
+        latencies: Mapping[Node, OutputLatency],
         *,
         schedule: Scheduler = bottom_up,
         on_invalid: OnInvalid = RAISE,
@@ -170,12 +174,9 @@ class Dataflow:
         self._schedule = schedule
         self.ledger = Ledger()
         self._entrances: dict[Node, list[Queue]] = {}
-        self._sink = Queue(0)
         self.operators: list[Running] = []
         outbound: dict[Node, list[Queue]] = {}
-        root = rewritten(root)
-        order = list(walk(root))
-        latencies = output_latencies(root)
+        order = list(walk(*roots))
         # outermost first: what the user wrote is what a refusal should name
         steps = {
             node: step_of(node, latencies[node], now)
@@ -196,7 +197,15 @@ class Dataflow:
                 running = Running(node, step, step.open(), inbound, self.ledger, on_invalid)
                 outbound[node] = running.outbound
                 self.operators.append(running)
-        outbound[root].append(self._sink)
+        self._sinks = [Queue(0) for _ in roots]
+        for root, sink in zip(roots, self._sinks, strict=True):
+            outbound[root].append(sink)
+
+    @classmethod
+    def of(cls, root: Node, **settings: Any) -> Dataflow:
+        """A plan as it was written, rewritten so that it can run."""
+        root = rewritten(root)
+        return cls([root], output_latencies(root), **settings)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -234,8 +243,9 @@ class Dataflow:
         for operator, (state, promised) in zip(self.operators, states, strict=True):
             operator.state, operator.promised = state, promised
 
-    def take_output(self) -> list[Batch]:
+    def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""
-        out = list(self._sink.batches)
-        self._sink.batches.clear()
+        sink = self._sinks[root]
+        out = list(sink.batches)
+        sink.batches.clear()
         return out

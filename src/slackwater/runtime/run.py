@@ -107,7 +107,7 @@ class Execution:
     """A plan at work in this process: push elements in, and read what it says so far."""
 
     def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE, now: Now = wall_clock) -> None:
-        self._dataflow = Dataflow(root, on_invalid=on_invalid, now=_in_chronons(now))
+        self._dataflow = Dataflow.of(root, on_invalid=on_invalid, now=_in_chronons(now))
         self._stopped_by: str | None = None
         self.output = Output(
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
@@ -143,7 +143,13 @@ class Execution:
         return said
 
     def snapshot(self) -> Snapshot:
-        """All that is remembered: plain data, to be written down between two pushes."""
+        """All that is remembered: plain data, to be written down before the next push changes it."""
+        if self._stopped_by is not None:
+            raise OperatorError(
+                "the query has stopped, and what it remembers is of no use",
+                detail=f"it met: {self._stopped_by}",
+                hint="go on from a snapshot that was taken before",
+            )
         return Snapshot(
             [edge.validator for edge in self.edges.values()],
             self._dataflow.snapshot(),

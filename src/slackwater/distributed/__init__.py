@@ -1,0 +1,13 @@
+"""A plan in many places at once, without saying what carries rows from one place to another.
+
+A plan is cut into stages (plan/exchanges.py); a stage runs in a fixed number of buckets, each of which
+sees the rows of its share and nothing else. All that passes between them is parcels:
+
+    parcels     rows of one origin for one bucket, with what that origin promises
+    progress    what a bucket may promise, given what its origins do
+    bucket      one share of one stage at work: parcels of a batch in, parcels out
+    program     all stages of a plan, and what a worker has to know of them
+    rehearsal   a whole plan in buckets, in this process: the meaning of what Spark runs
+
+Nothing here imports Spark.
+"""

@@ -1,0 +1,160 @@
+"""Parcels: how elements travel from one stage to another.
+
+A parcel holds rows of one stream from one origin (a partition of a source, a bucket of an earlier stage)
+for one bucket, as one Arrow buffer of bounded size, and beside them what the origin says about its
+progress. Every origin sends every bucket at least one parcel per batch, if only to say that there are no
+rows: what a bucket promises must not depend on whether it got any.
+
+A shuffle keeps no order. Parcels of an origin are numbered, and `in_order` puts them right.
+
+Rows go to the bucket of their key's hash. It is polars' hash, which may change with its version: state
+remembers by which version it was spread.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from slackwater.events import Batch
+from slackwater.times import BEGIN
+
+__all__ = [
+    "MOST_ROWS",
+    "SCHEMA",
+    "SINK",
+    "From",
+    "Parcel",
+    "from_arrow",
+    "in_order",
+    "pack",
+    "spread",
+    "to_arrow",
+]
+
+MOST_ROWS = 20_000
+"""in one parcel"""
+SINK = 0
+"""the stage number of the end"""
+
+_VS, _OLD, _NEW = "\0vs", "\0old_ve", "\0new_ve"
+_SEED = 0x51AC
+
+SCHEMA = pa.schema(
+    [
+        ("stage", pa.int32()),
+        ("bucket", pa.int32()),
+        ("feed", pa.int32()),
+        ("origin", pa.string()),
+        ("number", pa.int64()),
+        ("promise", pa.int64()),
+        ("latest", pa.int64()),
+        ("now", pa.int64()),
+        ("rows", pa.int64()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+class From(NamedTuple):
+    """Who sends rows, and how far it is."""
+
+    origin: str
+    promise: int = BEGIN
+    latest: int = BEGIN
+    now: int = 0
+    first: int = 0
+    """the number of its next parcel"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Rows of one origin for one bucket, and how far the origin is."""
+
+    stage: int
+    bucket: int
+    feed: int
+    """which of the stage's inputs; at the end, what kind of news it is"""
+    origin: str
+    number: int
+    promise: int = BEGIN
+    """the cti that holds behind the rows"""
+    latest: int = BEGIN
+    """the latest start among all rows of the origin in this batch, wherever they went"""
+    now: int = 0
+    """the time of the batch"""
+    rows: int = 0
+    data: bytes | memoryview | None = None
+
+    def batch(self, schema: pl.Schema) -> Batch:
+        """The rows."""
+        if self.data is None:
+            return Batch.empty(schema)
+        frame = pl.read_ipc_stream(io.BytesIO(self.data))
+        times = (frame[name].to_numpy() for name in (_VS, _OLD, _NEW) if name in frame.columns)
+        vs, *ends = times
+        old, new = ends if len(ends) > 1 else (vs, ends[0])
+        return Batch(vs, old, new, frame.select(schema.names()))
+
+
+def pack(batch: Batch) -> bytes:
+    """Rows as bytes. Inserts alone need no old end."""
+    times = [pl.Series(_VS, batch.vs)]
+    if not batch.is_insert.all():
+        times.append(pl.Series(_OLD, batch.old_ve))
+    times.append(pl.Series(_NEW, batch.new_ve))
+    out = io.BytesIO()
+    pl.DataFrame([*times, *batch.payload.get_columns()]).write_ipc_stream(
+        out, compression="uncompressed"
+    )
+    return out.getvalue()
+
+
+def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple[int, Batch]]:
+    """The rows of each bucket that has some, in their order."""
+    if not batch.rows:
+        return
+    if buckets == 1 or not columns:
+        yield 0, batch
+        return
+    hashes = batch.payload.select(columns).hash_rows(_SEED).to_numpy()
+    bucket = (hashes % np.uint64(buckets)).astype(np.int64)
+    order = np.argsort(bucket, kind="stable")
+    stops = np.cumsum(np.bincount(bucket, minlength=buckets))
+    vs, old, new = batch.vs[order], batch.old_ve[order], batch.new_ve[order]
+    payload = batch.payload[order]
+    start = 0
+    for number, stop in enumerate(stops.tolist()):
+        if stop > start:
+            rows = slice(start, stop)
+            yield number, Batch(vs[rows], old[rows], new[rows], payload[rows])
+        start = stop
+
+
+def in_order(parcels: Iterable[Parcel]) -> list[Parcel]:
+    """As their origins sent them, one origin after the other."""
+    return sorted(parcels, key=lambda parcel: (parcel.origin, parcel.number))
+
+
+def to_arrow(parcels: Sequence[Parcel]) -> pa.RecordBatch:
+    """Parcels as rows of a table."""
+    columns = [pa.array([getattr(p, f.name) for p in parcels], f.type) for f in SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def from_arrow(rows: pa.RecordBatch) -> list[Parcel]:
+    """The way back; the data stays where it is."""
+    *columns, data = (rows.column(field.name) for field in SCHEMA)
+    buffers = [value.as_buffer() if value.is_valid else None for value in data]
+    values = zip(*(c.to_pylist() for c in columns), map(_view, buffers), strict=True)
+    return [Parcel(*row) for row in values]
+
+
+def _view(buffer: pa.Buffer | None) -> Any:
+    return None if buffer is None else memoryview(buffer)

@@ -1,0 +1,95 @@
+"""A whole plan in buckets, in this process: what Spark runs, without Spark.
+
+Every source has several partitions, whose elements arrive in their own order. In each batch every
+partition hands over its next elements; then the stages run one after the other, each bucket with the
+parcels that are addressed to it, in any order. For laws, and for looking at what a cut does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from slackwater.distributed.bucket import Bucket, Said, parcels_of
+from slackwater.distributed.parcels import SINK, From, Parcel, in_order, spread
+from slackwater.distributed.program import Program
+from slackwater.events import Batch
+from slackwater.ledger import Ledger
+from slackwater.plan.nodes import Source
+from slackwater.punctuations import Punctuation
+from slackwater.runtime.run import Output
+from slackwater.times import BEGIN
+
+__all__ = ["Rehearsal"]
+
+Meddle = Callable[[Bucket], Bucket]
+
+
+def _as_it_is(bucket: Bucket) -> Bucket:
+    return bucket
+
+
+class Rehearsal:
+    """A program at work in this process."""
+
+    def __init__(self, program: Program, *, seed: int = 0, meddle: Meddle = _as_it_is) -> None:
+        self._program = program
+        self._random = random.Random(seed)  # noqa: S311
+        self._meddle = meddle
+        """what happens to a bucket between two batches: nothing, or it is written down and read back"""
+        self._buckets = {
+            (stage, number): Bucket(program, stage, number)
+            for stage in range(1, len(program.cut.stages) + 1)
+            for number in range(program.buckets)
+        }
+        self._promises: dict[tuple[str, str], int] = {}
+        self.ledger = Ledger()
+        self.output = Output(program.schema, self.ledger, program.properties)
+
+    def batch(self, given: Mapping[Source, Mapping[str, Batch]], now: int = 0) -> list[Said]:
+        """Run one batch: for each source, the next elements of each of its partitions."""
+        parcels: list[Parcel] = []
+        for source, partitions in given.items():
+            for name, rows in partitions.items():
+                parcels += self._dispatched(source, name, rows)
+        said: list[Said] = []
+        for stage in range(1, len(self._program.cut.stages) + 1):
+            here = [parcel for parcel in parcels if parcel.stage == stage]
+            parcels = [parcel for parcel in parcels if parcel.stage != stage]
+            for number in range(self._program.buckets):
+                own = [parcel for parcel in here if parcel.bucket == number]
+                self._random.shuffle(own)
+                bucket = self._buckets[stage, number]
+                told = bucket.step(own, now)
+                self._buckets[stage, number] = self._meddle(bucket)
+                parcels += told.parcels
+                for entry in told.entries:
+                    self.ledger.write(
+                        entry.element, reason=entry.reason, place=entry.place, detail=entry.detail
+                    )
+                said.append(told)
+        self._deliver([parcel for parcel in parcels if parcel.stage == SINK])
+        return said
+
+    def _dispatched(self, source: Source, name: str, rows: Batch) -> Sequence[Parcel]:
+        for placed in rows.controls:
+            if isinstance(placed.control, Punctuation):
+                key = source.stream_name, name
+                self._promises[key] = max(self._promises.get(key, BEGIN), placed.control.before)
+        promise = self._promises.get((source.stream_name, name), BEGIN)
+        starts = rows.vs[rows.is_insert]
+        latest = int(starts.max()) if len(starts) else BEGIN
+        parcels: list[Parcel] = []
+        for target in self._program.targets(source):
+            shares = spread(rows.data(), target.columns, self._program.buckets)
+            address = target.stage, target.feed
+            parcels += parcels_of(From(name, promise, latest), address, shares, self._program.buckets)
+        return parcels
+
+    def _deliver(self, parcels: list[Parcel]) -> None:
+        """The rows of all buckets, then the least of their promises."""
+        parts = [p.batch(self._program.schema) for p in in_order(parcels)]
+        promise = min(parcel.promise for parcel in parcels)
+        whole = Batch.concat([Batch.empty(self._program.schema), *parts])
+        told = [Punctuation(promise)] if promise > self.output.settled_until else []
+        self.output.append(whole.followed_by(told))

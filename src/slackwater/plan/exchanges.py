@@ -1,0 +1,318 @@
+"""Where a plan is cut so that it can run in many places at once.
+
+Rows are spread over buckets by a hash of some of their columns. A node that looks at several rows says
+by which columns those rows must have come together; where its input is spread otherwise, the plan is cut
+by an *exchange*. What lies between exchanges is a stage:
+
+    level 0   the sources, wherever their rows come from
+    level n   all nodes that n exchanges lie below, at most; one stage runs them all
+
+All nodes of a level run in the same buckets, each with its own way of spreading: bucket b of a stage has
+bucket b of every stream in it. So stages form a chain, and whatever two nodes share is computed once. A
+stream that skips a level passes through it untouched.
+
+By which columns to spread is chosen so that as few exchanges as possible are needed: rows that are
+together by few columns are so by more. Readers say from above what they would like.
+
+- `Where`, `Select`, `AlterLifetime`, `Union` and annotations look at one row: any spread will do.
+- `Deletes`, `PointAtEnd`, `Chop`, `Align`, `Finalize`, `Cleanse` look at one event. All elements of an
+  event have its payload, hence any spread by columns will do, but not the order of a source.
+- `Aggregate`, `Rank`, `Session`, `Join`, `ClipBy` need their keys together, `Distinct`, `Intersect` and
+  `Difference` equal rows.
+- What has no keys, and `Sort` and `Punctuate`, which look at the whole stream, run in one bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slackwater.errors import PlanError
+from slackwater.plan import nodes as n
+from slackwater.validity import StreamProperties
+
+__all__ = ["Cut", "Feed", "Stage", "cut"]
+
+Columns = tuple[str, ...]
+"""by which columns a stream is spread; none: all of it is in bucket 0"""
+
+_ONE_ROW = (n.Where, n.Select, n.AlterLifetime, n.Union, n.Consistency, n.Latency)
+_ONE_EVENT = (n.Deletes, n.PointAtEnd, n.Chop, n.Align, n.Finalize, n.Cleanse)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A stream that enters a stage through an exchange."""
+
+    node: n.Node
+    """a source, or a node of an earlier stage"""
+    columns: Columns
+    entrance: n.Source
+    """stands for it in the stage's plan"""
+
+    def describe(self) -> str:
+        """For people."""
+        by = f"by {', '.join(self.columns)}" if self.columns else "in one bucket"
+        return f"{self.entrance.stream_name} {by}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What runs between two exchanges. `exits` are the streams that leave it."""
+
+    feeds: tuple[Feed, ...]
+    exits: tuple[n.Node, ...]
+    """nodes of the original plan"""
+    roots: tuple[n.Node, ...]
+    """the same, over the entrances"""
+    origins: Mapping[n.Node, n.Node]
+    """for each node of the stage's own plan, the one it stands for"""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A plan in stages; the last one has the root."""
+
+    root: n.Node
+    stages: tuple[Stage, ...]
+
+    def describe(self) -> Iterator[str]:
+        """For people: one line per stage."""
+        for number, stage in enumerate(self.stages, 1):
+            feeds = "; ".join(feed.describe() for feed in stage.feeds)
+            yield f"stage {number}: {feeds}"
+
+
+@dataclass(frozen=True)
+class _Need:
+    """How a node's inputs must be spread: by some or all of these columns, aligned over the ports."""
+
+    columns: tuple[Columns, ...]
+    """per port; of no columns: all in one bucket"""
+
+
+def cut(root: n.Node) -> Cut:
+    """Cut a plan that is ready to run (see rewrites.py) into stages."""
+    if isinstance(root, n.Source):
+        root = n.Union((root,))
+    for node in n.walk(root):
+        if not isinstance(node, n.Source) and _need(node) is None and not _is_bystander(node):
+            raise PlanError(
+                f"{node.name} cannot be spread over several places yet",
+                hint="query.run(inputs) runs it in this process",
+            )
+    found = _cut(root)
+    # a source is judged where it enters; it may enter at one place only
+    entered = [feed.node for stage in found.stages for feed in stage.feeds]
+    several = {node for node in entered if isinstance(node, n.Source) and entered.count(node) > 1}
+    if not several:
+        return found
+    built: dict[n.Node, n.Node] = {}
+    for node in n.walk(root):
+        new = n.over(node, [built[child] for child in node.inputs])
+        built[node] = n.Union((new,)) if node in several else new
+    return _cut(built[root])
+
+
+def _cut(root: n.Node) -> Cut:
+    order = list(n.walk(root))
+    wishes = _wishes(root, order)
+    spread: dict[n.Node, Columns | None] = {}
+    level: dict[n.Node, int] = {}
+    # for each node, by which columns each input is exchanged on the way to it; None: it is there already
+    exchanged: dict[n.Node, list[Columns | None]] = {}
+    for node in order:
+        if isinstance(node, n.Source):
+            level[node], spread[node] = 0, None
+            continue
+        needed = _columns_for(node, wishes[node], spread)
+        inputs = list(zip(node.inputs, needed, strict=True))
+        level[node] = max(
+            level[child] + (level[child] == 0 or (columns is not None and spread[child] != columns))
+            for child, columns in inputs
+        )
+        exchanged[node] = [
+            None
+            if level[child] == level[node]
+            else columns
+            if columns is not None
+            else _any_columns(child, wishes[child])
+            for child, columns in inputs
+        ]
+        spread[node] = _spread_of(node, exchanged[node], spread)
+    return _staged(root, order, level, exchanged)
+
+
+def _is_bystander(node: n.Node) -> bool:
+    return isinstance(node, (*_ONE_ROW, *_ONE_EVENT))
+
+
+def _need(node: n.Node) -> _Need | None:
+    match node:
+        case n.Aggregate() | n.Rank() | n.Session():
+            return _Need((node.keys,))
+        case n.Join():
+            return _Need((tuple(node.on), tuple(node.on.values())))
+        case n.ClipBy():
+            return _Need((node.on, node.on))
+        case n.Distinct() | n.Intersect() | n.Difference():
+            return _Need(tuple(tuple(child.schema) for child in node.inputs))
+        case n.Sort() | n.Punctuate():
+            return _Need(((),))
+        case _:
+            return None
+
+
+def _wishes(root: n.Node, order: list[n.Node]) -> dict[n.Node, Columns | None]:
+    """For each node, the columns by which its readers would like it to be spread, if they care."""
+    wishes: dict[n.Node, Columns | None] = {root: None}
+    for node in reversed(order):
+        wish = wishes[node]
+        need = _need(node)
+        for port, child in enumerate(node.inputs):
+            if need is not None:
+                keys = need.columns[port]
+                own = _below(node, wish, port)
+                common = tuple(c for c in keys if own is not None and c in own)
+                below: Columns | None = common or keys
+            else:
+                below = _below(node, wish, port)
+            if child not in wishes or wishes[child] is None:
+                wishes[child] = below
+            elif below is not None:
+                # of two readers, what both can live with
+                both = tuple(c for c in wishes[child] or () if c in below)
+                wishes[child] = both or wishes[child]
+    return wishes
+
+
+def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
+    """The columns of an input that become these of the node's output; None if there are none."""
+    if columns is None:
+        return None
+    match node:
+        case n.Select():
+            plain = {name: source for source, name in _plain_columns(node).items()}
+            return tuple(plain[c] for c in columns) if all(c in plain for c in columns) else None
+        case n.Join():
+            if not set(columns) <= set(node.on):
+                return None
+            return columns if port == 0 else tuple(node.on[c] for c in columns)
+        case _:
+            known = node.inputs[port].schema
+            return columns if all(c in known for c in columns) else None
+
+
+def _plain_columns(node: n.Select) -> dict[str, str]:
+    """Columns of the input that are passed on, with the name that they get."""
+    plain: dict[str, str] = {}
+    for name, expression in node.columns.items():
+        bare = expression.meta.undo_aliases()
+        if bare.meta.is_column():
+            plain.setdefault(bare.meta.output_name(), name)
+    return plain
+
+
+def _columns_for(
+    node: n.Node, wish: Columns | None, spread: Mapping[n.Node, Columns | None]
+) -> list[Columns | None]:
+    """By which columns each input must be spread; None: any will do."""
+    need = _need(node)
+    if need is None:
+        return [None for _ in node.inputs]
+    if not any(need.columns):
+        return [() for _ in node.inputs]
+    # what an input has already, if that is enough; else what readers would like; else all keys
+    for port, child in enumerate(node.inputs):
+        has = spread[child]
+        if has is not None and has and set(has) <= set(need.columns[port]):
+            places = [need.columns[port].index(c) for c in has]
+            return [tuple(columns[p] for p in places) for columns in need.columns]
+    if all(spread[child] == () for child in node.inputs):
+        return [() for _ in node.inputs]
+    first = need.columns[0]
+    liked = _below(node, wish, 0)
+    chosen = [first.index(c) for c in liked if c in first] if liked else []
+    places = chosen or list(range(len(first)))
+    return [tuple(columns[p] for p in places) for columns in need.columns]
+
+
+def _any_columns(child: n.Node, wish: Columns | None) -> Columns:
+    """For a reader that does not care: what others would like, else all columns."""
+    return wish if wish is not None else tuple(child.schema)
+
+
+def _spread_of(
+    node: n.Node, through: list[Columns | None], spread: Mapping[n.Node, Columns | None]
+) -> Columns | None:
+    """By which of its own columns a node's output is spread; None if that cannot be said."""
+    below = [
+        columns if columns is not None else spread[child]
+        for child, columns in zip(node.inputs, through, strict=True)
+    ]
+    first = below[0]
+    if first is None or any(other is None for other in below):
+        return None
+    if all(other == () for other in below):
+        return ()
+    match node:
+        case n.Select():
+            plain = _plain_columns(node)
+            return tuple(plain[c] for c in first) if all(c in plain for c in first) else None
+        case n.Union():
+            return first if all(other == first for other in below) else None
+        case _:
+            return first if all(c in node.schema for c in first) else None
+
+
+def _staged(
+    root: n.Node,
+    order: list[n.Node],
+    level: Mapping[n.Node, int],
+    exchanged: Mapping[n.Node, list[Columns | None]],
+) -> Cut:
+    depth = max(level.values())
+    stages = []
+    for number in range(1, depth + 1):
+        feeds: dict[tuple[n.Node, Columns], Feed] = {}
+        built: dict[n.Node, n.Node] = {}
+        for node in order:
+            if level[node] != number:
+                continue
+            below: list[n.Node] = []
+            for child, columns in zip(node.inputs, exchanged[node], strict=True):
+                if columns is None:
+                    below.append(built[child])
+                    continue
+                feed = feeds.setdefault((child, columns), _feed(child, columns))
+                below.append(feed.entrance)
+            built[node] = n.over(node, below)
+        leaving = [node for node in built if node is root or _leaves(node, order, level, exchanged)]
+        origins = {new: old for old, new in built.items()}
+        stages.append(
+            Stage(tuple(feeds.values()), tuple(leaving), tuple(built[node] for node in leaving), origins)
+        )
+    return Cut(root, tuple(stages))
+
+
+def _feed(node: n.Node, columns: Columns) -> Feed:
+    if isinstance(node, n.Source):
+        entrance = n.Source(node.stream_name, dict(node.schema), node.properties, node.disordered)
+    else:
+        entrance = n.Source(node.name, dict(node.schema), StreamProperties())
+    return Feed(node, columns, entrance)
+
+
+def _leaves(
+    node: n.Node,
+    order: list[n.Node],
+    level: Mapping[n.Node, int],
+    exchanged: Mapping[n.Node, list[Columns | None]],
+) -> bool:
+    """Whether a later stage reads the node."""
+    return any(
+        child is node and columns is not None
+        for reader in order
+        if level[reader] > level[node]
+        for child, columns in zip(reader.inputs, exchanged.get(reader, ()), strict=False)
+    )

@@ -1,0 +1,15 @@
+"""A plan on Spark: the same answer as in this process, in many places, exactly once.
+
+Spark plans, schedules, shuffles, checkpoints and repeats; rows travel as parcels (distributed/), of
+which Spark sees nothing but a bucket number and bytes. One query of Structured Streaming is
+
+    source  ->  dispatch  ->  by bucket  ->  stage 1  ->  by bucket  ->  stage 2  ...  ->  sink
+
+in which dispatch makes parcels of rows, and a stage hands the parcels of its bucket to the keeper that
+has the bucket's state. Why state is not in Spark's state store: docs/design/2026-11-16-spark.md.
+
+    inputs    what a query reads
+    lower     the chain above
+    sinks     where its answer goes
+    handle    a query that runs
+"""

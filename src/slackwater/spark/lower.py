@@ -1,0 +1,92 @@
+"""From a program to a chain of DataFrames: dispatch, shuffle, stage, shuffle, stage.
+
+What does not concern a stage passes through it: rows for later stages, and news for the sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import current_timestamp, unix_micros
+
+from slackwater.distributed.keeper import Asked, ask
+from slackwater.distributed.parcels import Parcel, from_arrow, to_arrow
+from slackwater.distributed.program import Program
+from slackwater.distributed.store import Place
+from slackwater.plan.nodes import Source
+from slackwater.rows import Unread
+from slackwater.spark.inputs import dispatching
+from slackwater.spark.news import ENTRIES, STANDING, news_parcel
+from slackwater.spark.sinks import Sink
+
+__all__ = ["Settings", "lowered"]
+
+_COLUMNS = (
+    "stage int, bucket int, feed int, origin string, number bigint, promise bigint, latest bigint, "
+    "now bigint, rows bigint, data binary"
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What tasks have to know besides the program."""
+
+    run: str
+    """names the keepers of one run of a query"""
+    root: str
+    """where the store is"""
+    slots: int
+    """how many keepers a host has"""
+
+
+def lowered(
+    program: Program, inputs: Mapping[Source, Unread], settings: Settings, sink: Sink
+) -> DataFrame:
+    """The parcels for the sink, as a streaming DataFrame."""
+    dispatched = []
+    for source, given in inputs.items():
+        dispatch = dispatching(source, given, program.targets(source), program.buckets)
+        dispatched.append(given.frame.mapInArrow(dispatch, _COLUMNS))
+    now = unix_micros(current_timestamp())
+    parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
+    pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
+    for number in range(1, len(program.cut.stages) + 1):
+        parcels = parcels.repartitionById(program.buckets, "bucket")
+        parcels = parcels.mapInArrow(_stage(number, pickled, settings), _COLUMNS)
+    in_tasks = sink.in_tasks(program.schema)
+    return parcels if in_tasks is None else parcels.mapInArrow(in_tasks, _COLUMNS)
+
+
+def _stage(
+    number: int, program: bytes, settings: Settings
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "this runs in tasks"
+        bucket = context.partitionId()
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        mine: list[Parcel] = []
+        for rows in batches:
+            here = pc.equal(rows.column("stage"), number)
+            mine += from_arrow(rows.filter(here))
+            passing = rows.filter(pc.invert(here))
+            if passing.num_rows:
+                yield passing
+        now = max((parcel.now for parcel in mine), default=0)
+        place = Place(number, bucket)
+        asked = Asked(place, batch, now, mine, program=program, root=settings.root)
+        told = ask(settings.run, bucket % settings.slots, asked)
+        yield told.rows
+        origin = f"{number}/{bucket}"
+        news = [news_parcel(STANDING, origin, told.header["standing"])]
+        if told.header["entries"]:
+            news.append(news_parcel(ENTRIES, origin, told.header["entries"]))
+        yield to_arrow([replace(each, now=now) for each in news])
+
+    return run

@@ -1,0 +1,45 @@
+"""News: what a query has to tell besides its answer, on the way to the handle.
+
+Parcels for the sink are rows of the answer (ANSWER), entries of the ledger (ENTRIES) or how a bucket
+stands (STANDING); the last two hold JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from slackwater.distributed.bucket import Standing
+from slackwater.distributed.parcels import SINK, Parcel
+from slackwater.ledger import Entry, Ledger
+
+__all__ = ["ANSWER", "ENTRIES", "STANDING", "entries_of", "ledger_parcel", "news_parcel", "standing_of"]
+
+ANSWER, ENTRIES, STANDING = 0, 1, 2
+
+
+def news_parcel(kind: int, origin: str, content: Any) -> Parcel:
+    """News of one kind."""
+    return Parcel(SINK, 0, kind, origin, 0, data=json.dumps(content).encode())
+
+
+def ledger_parcel(origin: str, ledger: Ledger) -> Parcel:
+    """What a ledger has, as text."""
+    entries = [asdict(Entry(repr(e.element), e.reason, e.place, e.detail)) for e in ledger]
+    return news_parcel(ENTRIES, origin, entries)
+
+
+def entries_of(parcel: Parcel) -> list[Entry]:
+    """The entries in such a parcel."""
+    return [Entry(**entry) for entry in _content(parcel)]
+
+
+def standing_of(parcel: Parcel) -> Standing:
+    """How a bucket stands."""
+    return Standing(**_content(parcel))
+
+
+def _content(parcel: Parcel) -> Any:
+    assert parcel.data is not None, "news have content"
+    return json.loads(bytes(parcel.data))
