@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import subprocess
+import sys
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -69,3 +71,20 @@ def test_an_hour_that_comes_twice_is_two_instants():
     frame = pl.DataFrame({"t": [first, second]}, schema={"t": pl.Datetime("us", "Europe/Berlin")})
     assert len(set(row_keys(frame))) == 2
     assert row_ids(frame).tolist() == [0, 1]
+
+
+def test_a_hash_of_categories_is_the_same_in_every_process() -> None:
+    """Their codes are not: they come in the order in which a process meets the words."""
+    say = (
+        "import polars as pl; from slackwater.identity import hash_rows; import sys;"
+        "pl.Series(sys.argv[1:], dtype=pl.Categorical);"
+        "t = pl.DataFrame({'c': [['x', 'y']], 'd': ['y']},"
+        " schema={'c': pl.List(pl.Categorical), 'd': pl.Categorical}); print(hash_rows(t)[0])"
+    )
+    told = {
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-c", say, *words], capture_output=True, text=True, check=True
+        ).stdout
+        for words in (["x", "y"], ["z", "y", "x"])
+    }
+    assert len(told) == 1

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["identity", "place", "row_ids", "row_keys"]
+__all__ = ["hash_rows", "identity", "place", "row_ids", "row_keys"]
 
 _NAN, _INDEX = "\0NaN", "\0index"
 
@@ -79,10 +79,39 @@ def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
     if not frame.width:
         return [()] * frame.height
     # times as the integers they are: finer than Python's, and without its time zones
-    frame = frame.select(column.to_physical() for column in frame.get_columns())
+    frame = frame.select(column.to_physical() for column in _spelled(frame).get_columns())
     if not any(_needs_care(dtype) for dtype in frame.schema.dtypes()):
         return frame.rows()
     return [tuple(identity(value) for value in row) for row in frame.rows()]
+
+
+def hash_rows(frame: pl.DataFrame, seed: int = 0) -> npt.NDArray[np.uint64]:
+    """A number per row, the same for rows that are the same, in every process."""
+    return _spelled(frame).hash_rows(seed=seed).to_numpy()
+
+
+def _spelled(frame: pl.DataFrame) -> pl.DataFrame:
+    """Categories as the words that they are: their codes differ from process to process."""
+    casts = {name: _without_codes(dtype) for name, dtype in frame.schema.items()}
+    changed = {name: dtype for name, dtype in casts.items() if dtype != frame.schema[name]}
+    return frame.cast(changed) if changed else frame  # type: ignore[arg-type]
+
+
+def _without_codes(dtype: pl.DataType) -> pl.DataType:
+    if isinstance(dtype, pl.Categorical):
+        return pl.String()
+    if isinstance(dtype, pl.List):
+        return pl.List(_without_codes(_instance(dtype.inner)))
+    if isinstance(dtype, pl.Array):
+        return pl.Array(_without_codes(_instance(dtype.inner)), dtype.size)
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({f.name: _without_codes(_instance(f.dtype)) for f in dtype.fields})
+    return dtype
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    whole: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return whole
 
 
 def _needs_care(dtype: pl.DataType) -> bool:

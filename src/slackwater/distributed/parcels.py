@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.events import Batch
+from slackwater.identity import hash_rows
 from slackwater.times import BEGIN
 
 __all__ = [
@@ -123,7 +124,7 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
     if buckets == 1 or not columns:
         yield 0, batch
         return
-    hashes = batch.payload.select(columns).hash_rows(_SEED).to_numpy()
+    hashes = hash_rows(batch.payload.select(columns), _SEED)
     bucket = (hashes % np.uint64(buckets)).astype(np.int64)
     order = np.argsort(bucket, kind="stable")
     stops = np.cumsum(np.bincount(bucket, minlength=buckets))

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 from numba import njit
 
+from slackwater.identity import hash_rows
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
@@ -92,7 +93,7 @@ class Keys:
         """The number of each row's key; keys that are new get one."""
         if not self.is_fixed:
             keys = payload.select(self.schema.names())
-            return self._number_rows(keys, keys.hash_rows().to_numpy())
+            return self._number_rows(keys, hash_rows(keys))
         rows = self._encoded(payload)
         numbers = np.empty(len(rows), dtype=np.int64)
         done = 0

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.events import Batch
+from slackwater.identity import hash_rows
 from slackwater.kernels import pairs
 from slackwater.kernels.pairs import BLOCK, COLUMNS, HASH, ROW, SIZE, START, VE, VS
 from slackwater.operators.payload_store import Payloads
@@ -115,7 +116,7 @@ class LiveEvents:
     def _hashes(self, payload: pl.DataFrame) -> Ints:
         if not self.identity:
             return np.zeros(payload.height, dtype=np.int64)
-        return hash_rows(payload[self.identity], self.seed)
+        return hash_rows(payload[self.identity], self.seed).view(np.int64)
 
     def _insert(self, rows: Batch, key: Ints, hashes: Ints, inserted: Ints) -> tuple[Changes, Ints]:
         """The new events, and where they lie in the pool."""
@@ -228,11 +229,6 @@ class LiveEvents:
         kept = self.slabs[: len(alive)][alive]
         self.slabs = _lines(len(kept))
         self.slabs[:] = kept
-
-
-def hash_rows(payload: pl.DataFrame, seed: int) -> Ints:
-    """A number per row, equal for rows that are the same."""
-    return payload.hash_rows(seed=seed).to_numpy(writable=True).view(np.int64)
 
 
 def _lines(rows: int) -> Ints:

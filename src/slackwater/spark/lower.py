@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import current_timestamp, unix_micros
 
 from slackwater.distributed.keeper import Asked, ask
-from slackwater.distributed.parcels import Parcel, from_arrow, to_arrow
+from slackwater.distributed.parcels import SCHEMA, Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
@@ -77,12 +77,12 @@ def _stage(
             mine += from_arrow(rows.filter(here))
             passing = rows.filter(pc.invert(here))
             if passing.num_rows:
-                yield passing
+                yield _plain(passing)
         now = max((parcel.now for parcel in mine), default=0)
         place = Place(number, bucket)
         asked = Asked(place, batch, now, mine, program=program, root=settings.root)
         told = ask(settings.run, bucket % settings.slots, asked)
-        yield told.rows
+        yield _plain(told.rows)
         origin = f"{number}/{bucket}"
         news = [news_parcel(STANDING, origin, told.header["standing"])]
         if told.header["entries"]:
@@ -90,3 +90,9 @@ def _stage(
         yield to_arrow([replace(each, now=now) for each in news])
 
     return run
+
+
+def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """As all others are: what Spark gives may be marked otherwise, and must not differ within a task."""
+    columns = [rows.column(field.name).cast(field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

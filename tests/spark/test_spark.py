@@ -1,0 +1,154 @@
+"""Plans on Spark: the same answer as in this process, also after a restart."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import slackwater as sw
+from slackwater.spark import sinks
+
+COLUMNS = {"k": int, "v": float}
+DDL = "k long, v double, p string, kind string, vs long, ve long, new_ve long"
+FORM: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve"}
+FILES, ROWS = 4, 300
+
+
+def _changes(seed: int, files: int = FILES) -> list[pl.DataFrame]:
+    """Files of a changelog: two partitions, late rows, ends that move, and a cti in each."""
+    random = np.random.default_rng(seed)
+    tables = []
+    for number in range(files):
+        now = number * ROWS
+        vs = now + np.arange(ROWS) - random.integers(0, 30, ROWS)
+        ve = vs + random.integers(1, 200, ROWS)
+        rows = pl.DataFrame(
+            {
+                "k": random.integers(0, 7, ROWS),
+                "v": random.integers(0, 1000, ROWS) / 8,
+                "p": random.choice(["a", "b"], ROWS),
+                "kind": "insert",
+                "vs": vs,
+                "ve": ve,
+                "new_ve": pl.Series([None] * ROWS, dtype=pl.Int64),
+            }
+        )
+        moved = rows.filter(pl.Series(random.random(ROWS) < 0.1)).with_columns(
+            kind=pl.lit("adjust"), new_ve=pl.col("vs") + pl.col("ve") // 2 % 97
+        )
+        last = number == files - 1
+        ctis = pl.DataFrame(
+            {"p": ["a", "b"], "kind": "cti", "vs": [2**63 - 1] * 2 if last else [now - 100] * 2}
+        )
+        tables.append(pl.concat([rows, moved, ctis], how="diagonal"))
+    return tables
+
+
+def _written(tables: list[pl.DataFrame], directory: Path) -> Path:
+    """Files in the order of their times, which is the order in which Spark reads them."""
+    directory.mkdir()
+    for number, table in enumerate(tables):
+        path = directory / f"{number}.parquet"
+        table.write_parquet(path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    return directory
+
+
+def _read(spark: Any, directory: Path) -> Any:
+    frame = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(directory))
+    return sw.from_dataframe(frame, **FORM, partition="p", progress=sw.progress(partitions=2))
+
+
+def _elements(tables: list[pl.DataFrame]) -> sw.Batch:
+    whole = pl.concat(tables).filter(pl.col("kind") != "cti").drop("p")
+    return sw.from_dataframe(whole, **FORM, schema=COLUMNS)
+
+
+s = sw.stream(COLUMNS, name="s")
+QUERIES = {
+    "windows by key": s.window(sw.hopping(50, 10)).group_by("k").aggregate(n=sw.count(), m=sw.avg("v")),
+    "two stages": s.group_by("k").aggregate(n=sw.count()).group_by("n").aggregate(of=sw.count()),
+    "held back": s.group_by("k").aggregate(top=sw.max("v")).consistency("strong"),
+    "join with a later stage": s.join(s.group_by("v").aggregate(n=sw.count()), on="v").select("k", "n"),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_answer_is_that_of_this_process(name: str, spark: Any, tmp_path: Path) -> None:
+    query, tables = QUERIES[name], _changes(seed=1)
+    directory = _written(tables, tmp_path / "in")
+    handle = query.start(spark, {s: _read(spark, directory)}, checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        assert handle.await_settled(sw.INF, timeout=240)
+    finally:
+        handle.stop()
+    wanted = query.meaning({s: _elements(tables)}).to_polars()
+    assert handle.output.history().equals(wanted)
+    assert handle.progress.rows_in == sum(t.filter(pl.col("kind") != "cti").height for t in tables)
+    assert handle.progress.state_rows == 0
+
+
+def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
+    """Stopped after two files, started again for the rest: the files of the sink hold one answer."""
+    query, tables = QUERIES["two stages"], _changes(seed=2)
+    directory = _written(tables[:2], tmp_path / "in")
+    to = sinks.Parquet(directory=str(tmp_path / "out"))
+    where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": to}
+    handle = query.start(spark, {s: _read(spark, directory)}, **where)
+    handle.process_all_available()
+    handle.stop()
+    assert handle.progress.batch == 1
+    for number, table in enumerate(tables[2:], 2):
+        path = directory / f"{number}.parquet"
+        table.write_parquet(path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    again = query.start(spark, {s: _read(spark, directory)}, **where)
+    try:
+        assert again.await_settled(sw.INF, timeout=240)
+    finally:
+        again.stop()
+    changes = sinks.committed(str(tmp_path / "out"))
+    said = sw.from_dataframe(
+        changes, vs="vs", ve="ve", kind="kind", new_ve="new_ve", schema=query.schema
+    )
+    assert sw.History.of(said).to_polars().equals(query.meaning({s: _elements(tables)}).to_polars())
+
+    with pytest.raises(sw.PlanError, match="written by another plan"):
+        QUERIES["held back"].start(spark, {s: _read(spark, directory)}, **where)
+
+
+def test_settled_rows_are_told_once(spark: Any, tmp_path: Path) -> None:
+    query, tables = QUERIES["windows by key"], _changes(seed=3)
+    directory = _written(tables, tmp_path / "in")
+    told: list[sw.Batch] = []
+    to = sinks.Callback(settled=True, function=lambda batch, number: told.append(batch))
+    where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": to}
+    handle = query.start(spark, {s: _read(spark, directory)}, **where)
+    try:
+        assert handle.await_settled(sw.INF, timeout=240)
+    finally:
+        handle.stop()
+    assert all(batch.is_insert.all() for batch in told)
+    whole = sw.Batch.concat([batch.data() for batch in told])
+    assert sw.History.of(whole).to_polars().equals(query.meaning({s: _elements(tables)}).to_polars())
+
+
+def test_what_cannot_be_used_is_in_the_ledger_and_the_query_lives(spark: Any, tmp_path: Path) -> None:
+    tables = _changes(seed=4, files=2)
+    bad = pl.DataFrame(
+        {"k": [1, 2], "p": "a", "kind": ["insert", "upsert"], "vs": [9, 9], "ve": [9, 12]}
+    )
+    tables[0] = pl.concat([tables[0], bad], how="diagonal_relaxed").select(tables[0].columns)
+    directory = _written(tables, tmp_path / "in")
+    query = QUERIES["windows by key"]
+    handle = query.start(spark, {s: _read(spark, directory)}, checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        assert handle.await_settled(sw.INF, timeout=240)
+    finally:
+        handle.stop()
+    assert handle.ledger.counts() == {"ends before it starts": 1, "unknown kind": 1}
