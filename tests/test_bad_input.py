@@ -164,6 +164,26 @@ def test_a_sum_that_does_not_fit_names_aggregate_and_group() -> None:
     assert list(running.output) == said
 
 
+def test_a_sum_that_does_not_fit_in_a_group_of_a_subplan_names_the_group() -> None:
+    s = _stream()
+    query = s.group_by("k").apply(lambda group: group.aggregate(total=sw.sum("v")))
+    with pytest.raises(sw.OperatorError) as error:
+        query.run({s: [sw.insert(0, 9, k=2.0, v=LARGEST), sw.insert(0, 9, k=2.0, v=1)]})
+    assert "group {'k': 2.0}, from 0 on" in error.value.detail
+
+
+@pytest.mark.parametrize("batch", [0, 2.0, "a", None])
+def test_what_is_not_the_size_of_a_batch(batch: Any) -> None:
+    s = _stream()
+    with pytest.raises(sw.PlanError, match="one element or more"):
+        s.run({s: []}, batch=batch)
+
+
+def test_a_column_without_a_name() -> None:
+    with pytest.raises(sw.PlanError, match="needs a name"):
+        sw.stream({"": int})
+
+
 @pytest.mark.parametrize("batch", [1, 100])
 @pytest.mark.parametrize("latency", sw.OutputLatency)
 def test_a_sum_that_comes_back_is_right(batch: int, latency: sw.OutputLatency) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 
 import slackwater as sw
 from slackwater.events import Element
+from slackwater.identity import hash_rows
 from slackwater.operators import live_events
 
 LEFT, RIGHT = sw.stream({"p": str}, name="left"), sw.stream({"p": str}, name="right")
@@ -136,10 +138,9 @@ def test_long_lists(how: str, batch: int) -> None:
 
 def test_payloads_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the third seed all rows have one hash."""
-    real = live_events.hash_rows
 
-    def poor(payload: pl.DataFrame, seed: int) -> live_events.Ints:
-        return real(payload, seed) if seed > 2 else np.zeros(payload.height, dtype=np.int64)
+    def poor(payload: pl.DataFrame, seed: int) -> npt.NDArray[np.uint64]:
+        return hash_rows(payload, seed) if seed > 2 else np.zeros(payload.height, dtype=np.uint64)
 
     monkeypatch.setattr(live_events, "hash_rows", poor)
     sources = sw.stream({"k": int, "v": int}, name="l"), sw.stream({"k": int, "v": int}, name="r")

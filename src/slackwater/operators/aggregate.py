@@ -41,9 +41,10 @@ from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.plan.aggregations import Aggregation, Count
+from slackwater.plan.rewrites import in_user_terms
 from slackwater.punctuations import Punctuation
 from slackwater.timelines import Said, Timelines, Touched, Weights
-from slackwater.times import INF
+from slackwater.times import INF, show
 
 __all__ = ["Aggregate", "State"]
 
@@ -140,11 +141,12 @@ class Aggregate:
             results |= self.held.results(state.held, said.results)
         except DoesNotFit as problem:
             at = problem.row
-            [key] = state.keys.take(said.key[at : at + 1]).to_dicts()
+            [key] = in_user_terms(state.keys.take(said.key[at : at + 1])).to_dicts()
+            who = f"group {key}, from" if key else "from"
             raise OperatorError(
                 problem.fact,
-                detail=f"{self.node.describe()}: group {key}, from {said.vs[at]} on",
-                hint="cast the column to a float or a decimal",
+                detail=f"{self.node.describe()}: {who} {show(int(said.vs[at]))} on",
+                hint="cast the column to a type that holds more, or to a float",
             ) from problem
         columns = [results[name] for name in self.node.aggregations]
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []

@@ -79,6 +79,8 @@ def require_free(names: Iterable[str]) -> None:
             raise PlanError(
                 f"{name!r} is not the name of a column", detail=f"it is of type {type(name).__name__}"
             )
+        if not name:
+            raise PlanError("a column needs a name", detail="it is empty")
         if any("\ud800" <= letter <= "\udfff" for letter in name):
             raise PlanError(f"a column cannot be named {name!r}", detail="it is not valid Unicode")
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from operator import index
 from typing import Any
 
 import polars as pl
@@ -217,10 +218,14 @@ class Status:
 
 def run(root: Node, inputs: Inputs, *, batch: int = 1000, on_invalid: OnInvalid = RAISE) -> Output:
     """Run the plan over the inputs, in batches of at most `batch` elements."""
-    if batch < 1 or batch != int(batch):
+    try:
+        size = index(batch)
+    except TypeError:
+        size = 0
+    if size < 1:
         raise PlanError("a batch holds one element or more", detail=f"batch={batch!r}")
     execution = Execution(root, on_invalid=on_invalid)
-    for source, part in _arrivals(execution.edges, inputs, batch):
+    for source, part in _arrivals(execution.edges, inputs, size):
         execution.push(source, part)
     return execution.output
 
