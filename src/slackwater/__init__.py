@@ -73,7 +73,7 @@ from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sli
 from slackwater.policies import Progress, progress
 from slackwater.punctuations import ExternalCti, Punctuation, cti, external_cti
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
-from slackwater.rows import changelog, from_dataframe, from_open_close
+from slackwater.rows import changelog, from_dataframe, from_open_close, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
 from slackwater.times import BEGIN, INF
 from slackwater.validity import StreamProperties, closed_up_to, validate
@@ -145,6 +145,7 @@ __all__ = [
     "product",
     "progress",
     "rank",
+    "read_files",
     "session",
     "sliding",
     "stddev",

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
 import polars as pl
@@ -46,7 +46,7 @@ from slackwater.tables import (
 )
 from slackwater.times import BEGIN, INF, Times
 
-__all__ = ["Form", "Unread", "changelog", "from_dataframe", "from_open_close"]
+__all__ = ["Files", "Form", "Unread", "changelog", "from_dataframe", "from_open_close", "read_files"]
 
 
 class Streaming(Protocol):
@@ -74,14 +74,50 @@ class Form:
 
 
 @dataclass(frozen=True)
+class Files:
+    """The files of a directory, those there and those to come, in the order of their times."""
+
+    directory: str
+    kind: Literal["parquet", "arrow"]
+    per_batch: int | None
+
+
+@dataclass(frozen=True)
 class Unread:
-    """A streaming DataFrame, and how its rows are to be read: for `Query.start`."""
+    """Rows that are still to be read, and how: for `Query.start`."""
 
     frame: Any
+    """a streaming DataFrame, or `Files`"""
     form: Form
     partition: str | None
     """the column that says which partition of the source a row comes from; else there is one"""
     progress: Progress
+
+
+def read_files(
+    directory: str,
+    *,
+    vs: str,
+    ve: str | None = None,
+    unbounded: bool = False,
+    kind: str | None = None,
+    new_ve: str | None = None,
+    partition: str | None = None,
+    progress: Progress | None = None,
+    form: Literal["parquet", "arrow"] = "parquet",
+    per_batch: int | None = None,
+) -> Unread:
+    """The files of a directory as a stream, for `Query.start`: Parquet, or Arrow IPC.
+
+    Spark's tasks read them in columns, which is several times faster than through Spark's own rows.
+    Files are taken in the order of their times, at most `per_batch` of them at once. What the columns
+    mean is as in `from_dataframe`.
+    """
+    _refuse_contradictions(ve, unbounded, kind, new_ve)
+    if form not in ("parquet", "arrow"):
+        raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
+    files = Files(directory, form, per_batch)
+    return Unread(files, Form(vs, ve, unbounded, kind, new_ve), partition, progress or Progress())
 
 
 @overload

@@ -93,6 +93,33 @@ def test_the_answer_is_that_of_this_process(name: str, spark: Any, tmp_path: Pat
     assert handle.progress.state_rows == 0
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_files_are_read_in_the_tasks(form: Any, spark: Any, tmp_path: Path) -> None:
+    """Two at a time, in the order of their times and not of their names or sizes."""
+    query, tables = QUERIES["two stages"], _changes(seed=6)
+    directory = tmp_path / "in"
+    directory.mkdir()
+    for number, table in enumerate(tables):
+        path = directory / f"{9 - number}.{form}"
+        table.write_parquet(path) if form == "parquet" else table.write_ipc(path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    given = sw.read_files(
+        str(directory),
+        **FORM,
+        form=form,
+        partition="p",
+        progress=sw.progress(partitions=2),
+        per_batch=2,
+    )
+    handle = query.start(spark, {s: given}, checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        assert handle.await_settled(sw.INF, timeout=240)
+    finally:
+        handle.stop()
+    assert handle.progress.batch == 1
+    assert handle.output.history().equals(query.meaning({s: _elements(tables)}).to_polars())
+
+
 def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
     """Stopped after two files, started again for the rest: the files of the sink hold one answer."""
     query, tables = QUERIES["two stages"], _changes(seed=2)

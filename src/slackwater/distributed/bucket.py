@@ -216,7 +216,7 @@ def parcels_of(
 ) -> Iterator[Parcel]:
     """The parcels of an origin for one input: those with rows, and one for every bucket without."""
     stage, feed = address
-    origin, promise, latest, now, first = sender
+    origin, promise, latest, now, name, first = sender
     silent = np.ones(buckets, dtype=np.bool_)
     for bucket, batch in shares:
         if not batch.rows:
@@ -224,6 +224,7 @@ def parcels_of(
         silent[bucket] = False
         for number, part in enumerate(batch.split(MOST_ROWS), first):
             data = pack(part)
-            yield Parcel(stage, bucket, feed, origin, number, promise, latest, now, part.rows, data)
+            progress = promise, latest, now
+            yield Parcel(stage, bucket, feed, origin, name, number, *progress, part.rows, data)
     for bucket in np.flatnonzero(silent).tolist():
-        yield Parcel(stage, bucket, feed, origin, first, promise, latest, now)
+        yield Parcel(stage, bucket, feed, origin, name, first, promise, latest, now)

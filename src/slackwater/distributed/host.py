@@ -21,6 +21,8 @@ __all__ = ["Host"]
 
 _LEAST_LOG = 16 << 20
 """so many bytes of parcels are read again rather than that the state is written"""
+_MOST_BATCHES = 256
+"""... but not of more batches, if the state is no larger than that"""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class _Kept:
     bucket: Bucket
     batch: int
     log_bytes: int = 0
+    batches: int = 0
+    """since the state was written last"""
     state_bytes: int = 0
     digest: bytes = b""
     said: Said | None = None
@@ -58,9 +62,12 @@ class Host:
         self._kept.pop(place, None)
         kept.said = kept.bucket.step(parcels, now)
         kept.batch, kept.digest = batch, digest
-        if kept.log_bytes > max(_LEAST_LOG, kept.state_bytes):
+        kept.batches += 1
+        much = kept.log_bytes > max(_LEAST_LOG, kept.state_bytes)
+        many = kept.batches > _MOST_BATCHES and kept.state_bytes <= _LEAST_LOG
+        if much or many:
             kept.state_bytes = self._store.write_state(place, batch, kept.bucket.remembered())
-            kept.log_bytes = 0
+            kept.log_bytes = kept.batches = 0
         self._kept[place] = kept
         return kept.said
 
@@ -78,6 +85,7 @@ class Host:
             parcels, now = self._store.read_parcels(place, number)
             bucket.step(in_order(parcels), now)
             kept.batch = number
+            kept.batches += 1
         return kept
 
 
@@ -85,7 +93,7 @@ def _digest(parcels: list[Parcel], now: int) -> bytes:
     """Says whether two batches are the same."""
     digest = hashlib.blake2b(str(now).encode(), digest_size=16)
     for p in parcels:
-        digest.update(repr((p.feed, p.origin, p.number, p.promise, p.latest, p.rows)).encode())
+        digest.update(repr((p.feed, p.origin, p.part, p.number, p.promise, p.latest, p.rows)).encode())
         if p.data is not None:
             digest.update(p.data)
     return digest.digest()

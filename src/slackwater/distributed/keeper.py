@@ -24,11 +24,13 @@ import json
 import os
 import pickle
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -80,6 +82,7 @@ class Told:
 # the side that asks
 
 _connections: dict[str, Connection] = {}
+_started: list[subprocess.Popen[bytes]] = []
 
 
 def ask(run: str, slot: int, asked: Asked) -> Told:
@@ -179,7 +182,7 @@ def _start(directory: Path, slot: int) -> None:
     command = [sys.executable, "-m", "slackwater.distributed.keeper", str(directory), str(slot)]
     command.append(str(_guardian()))
     with (directory / f"{slot}.log").open("ab") as log:
-        subprocess.Popen(  # noqa: S603
+        started = subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -187,6 +190,8 @@ def _start(directory: Path, slot: int) -> None:
             start_new_session=True,
             env={**os.environ, "POLARS_MAX_THREADS": "1"},
         )
+    # those that have ended are let go
+    _started[:] = [*(other for other in _started if other.poll() is None), started]
 
 
 def _guardian() -> int:
@@ -203,11 +208,20 @@ def _guardian() -> int:
 
 
 class _Keeper:
-    def __init__(self) -> None:
+    def __init__(self, directory: Path, slot: str) -> None:
+        self._directory, self._slot = directory, slot
         self._lock = threading.Lock()
         self._programs: dict[str, Program] = {}
         self._hosts: dict[tuple[str, str], Host] = {}
         self.asked_last = time.monotonic()
+
+    def leave(self) -> None:
+        """End, and leave nothing behind but what others still use."""
+        for kind in ("socket", "lock", "log"):
+            (self._directory / f"{self._slot}.{kind}").unlink(missing_ok=True)
+        if not any(self._directory.glob("*.socket")):
+            shutil.rmtree(self._directory, ignore_errors=True)
+        os._exit(0)
 
     def serve(self, connection: Connection) -> None:
         try:
@@ -218,7 +232,7 @@ class _Keeper:
                     header, rows = _parsed(message)
                     if "end" in header:
                         connection.send_bytes(_message({}, to_arrow([])))
-                        os._exit(0)
+                        self.leave()
                     connection.send_bytes(self._answered(connection, header, rows))
                     self.asked_last = time.monotonic()
         except (EOFError, OSError):
@@ -242,6 +256,10 @@ class _Keeper:
         except SlackwaterError as problem:
             fact = {"fact": problem.fact, "detail": problem.detail, "hint": problem.hint}
             return _message(fact, to_arrow([]))
+        except Exception as problem:  # noqa: BLE001  # whatever it is, who asked has to know
+            trace = "".join(traceback.format_exception(problem))
+            fact = {"fact": f"{place} failed: {problem!r}", "detail": trace, "hint": ""}
+            return _message(fact, to_arrow([]))
         return _message(_told(said), to_arrow(said.parcels))
 
 
@@ -257,12 +275,12 @@ def _watch(keeper: _Keeper, guardian: int) -> None:
     while True:
         time.sleep(1.0)
         if time.monotonic() - keeper.asked_last > IDLE_SECONDS:
-            os._exit(0)
+            keeper.leave()
         if guardian > 0:
             try:
                 os.kill(guardian, 0)
             except ProcessLookupError:
-                os._exit(0)
+                keeper.leave()
             except PermissionError:
                 pass  # it lives, and is another user's
 
@@ -270,7 +288,7 @@ def _watch(keeper: _Keeper, guardian: int) -> None:
 def main(directory: str, slot: str, guardian: str) -> None:
     """Keep buckets until nobody needs them."""
     place = Path(directory)
-    keeper = _Keeper()
+    keeper = _Keeper(place, slot)
     threading.Thread(target=_watch, args=(keeper, int(guardian)), daemon=True).start()
     with Listener(str(place / f"{slot}.socket"), family="AF_UNIX", authkey=_key(place)) as listener:
         while True:

@@ -5,7 +5,8 @@ for one bucket, as one Arrow buffer of bounded size, and beside them what the or
 progress. Every origin sends every bucket at least one parcel per batch, if only to say that there are no
 rows: what a bucket promises must not depend on whether it got any.
 
-A shuffle keeps no order. Parcels of an origin are numbered, and `in_order` puts them right.
+A shuffle keeps no order. An origin may be read in several parts, whose names are in the order of its
+rows; the parcels of a part are numbered. `in_order` puts them right.
 
 Rows go to the bucket of their key's hash. It is polars' hash, which may change with its version: state
 remembers by which version it was spread.
@@ -53,6 +54,7 @@ SCHEMA = pa.schema(
         ("bucket", pa.int32()),
         ("feed", pa.int32()),
         ("origin", pa.string()),
+        ("part", pa.string()),
         ("number", pa.int64()),
         ("promise", pa.int64()),
         ("latest", pa.int64()),
@@ -70,6 +72,7 @@ class From(NamedTuple):
     promise: int = BEGIN
     latest: int = BEGIN
     now: int = 0
+    part: str = ""
     first: int = 0
     """the number of its next parcel"""
 
@@ -83,6 +86,7 @@ class Parcel:
     feed: int
     """which of the stage's inputs; at the end, what kind of news it is"""
     origin: str
+    part: str
     number: int
     promise: int = BEGIN
     """the cti that holds behind the rows"""
@@ -140,7 +144,7 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
 
 def in_order(parcels: Iterable[Parcel]) -> list[Parcel]:
     """As their origins sent them, one origin after the other."""
-    return sorted(parcels, key=lambda parcel: (parcel.origin, parcel.number))
+    return sorted(parcels, key=lambda parcel: (parcel.origin, parcel.part, parcel.number))
 
 
 def to_arrow(parcels: Sequence[Parcel]) -> pa.RecordBatch:

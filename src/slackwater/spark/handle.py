@@ -177,7 +177,7 @@ def start(
 
     settings = Settings(run, root_of_store, slots)
     query = (
-        lowered(program, inputs, settings, sink)
+        lowered(spark, program, inputs, settings, sink)
         .writeStream.foreachBatch(write)
         .option("checkpointLocation", f"{checkpoint.rstrip('/')}/spark")
         .trigger(**(trigger or {"processingTime": "0 seconds"}))

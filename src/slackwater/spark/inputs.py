@@ -11,7 +11,10 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.parcels import From, Parcel, spread, to_arrow
@@ -20,16 +23,28 @@ from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import Punctuation
-from slackwater.rows import Unread
+from slackwater.rows import Files, Unread
 from slackwater.spark.news import ledger_parcel
 from slackwater.times import BEGIN
 
-__all__ = ["dispatching"]
+__all__ = ["dispatching", "frame_of"]
 
 _TOGETHER = 100_000
 """so many rows are spread at once"""
-_PER_TASK = 1 << 32
-"""parcels of a task are numbered from its own number times this on"""
+
+
+def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
+    """The streaming DataFrame that tasks read: the rows themselves, or the names of files."""
+    if not isinstance(given.frame, Files):
+        frame: DataFrame = given.frame
+        return frame
+    # the contents are a column that nobody asks for, and hence not read
+    reader = spark.readStream.format("binaryFile").schema(
+        "path string, modificationTime timestamp, length bigint, content binary"
+    )
+    if given.frame.per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", given.frame.per_batch)
+    return reader.load(given.frame.directory).select("path", "modificationTime")
 
 
 def dispatching(
@@ -39,15 +54,18 @@ def dispatching(
     # what is named here is all that the tasks get to know
     name, schema = source.stream_name, source.schema
     form, partition = given.form, given.partition
+    files = given.frame if isinstance(given.frame, Files) else None
+    special = (form.vs, form.ve, form.kind, form.new_ve, partition)
+    columns = [*dict.fromkeys([*schema, *(name for name in special if name is not None)])]
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
-        task = context.partitionId() * _PER_TASK
+        task = f"{context.partitionId():010d}"
         sent = 0
         progress: dict[str, tuple[int, int]] = {}
         ledger = Ledger()
-        for rows in _together(batches):
+        for name_of_part, rows in _read_files(batches, files, columns) if files else _together(batches):
             table: Any = pl.from_arrow(rows)
             for origin, part in _by_origin(table, partition):
                 batch = form.read(part, schema, ledger, name)
@@ -57,7 +75,7 @@ def dispatching(
                 parcels: list[Parcel] = []
                 for target in to:
                     shares = spread(batch.data(), target.columns, buckets)
-                    sender = From(origin, first=task + sent)
+                    sender = From(origin, part=name_of_part or task, first=sent)
                     address = target.stage, target.feed
                     parcels += (p for p in parcels_of(sender, address, shares, buckets) if p.rows)
                 sent += 1 + batch.rows
@@ -65,7 +83,7 @@ def dispatching(
         last: list[Parcel] = []
         for origin, (promise, latest) in progress.items():
             for target in to:
-                sender = From(origin, promise, latest, first=task + sent)
+                sender = From(origin, promise, latest, part=task, first=sent)
                 last += parcels_of(sender, (target.stage, target.feed), [], buckets)
         if len(ledger):
             last.append(ledger_parcel(f"{name}-{task}", ledger))
@@ -74,17 +92,36 @@ def dispatching(
     return dispatch
 
 
-def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _read_files(
+    batches: Iterator[pa.RecordBatch], files: Files, columns: list[str]
+) -> Iterator[tuple[str, pa.Table]]:
+    """The files that a task was told to read, in parts that are named in their order."""
+    for batch in batches:
+        names = zip(batch.column("path").to_pylist(), batch.column("modificationTime"), strict=True)
+        for path, changed in sorted((path, time.cast(pa.int64()).as_py()) for path, time in names):
+            where = path if "://" in path else path.replace("file:", "file://", 1)
+            system, place = pafs.FileSystem.from_uri(where)
+            with system.open_input_file(place) as file:
+                if files.kind == "parquet":
+                    table = pq.read_table(file, columns=columns)
+                else:
+                    table = pa.ipc.open_file(file).read_all().select(columns)
+            for start in range(0, table.num_rows, _TOGETHER):
+                yield f"{changed:020d} {path}", table.slice(start, _TOGETHER)
+
+
+def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+    """Rows that a task was given, many at a time; they are a part of their own."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _TOGETHER:
-            yield pa.Table.from_batches(waiting)
+            yield "", pa.Table.from_batches(waiting)
             waiting, rows = [], 0
     if rows:
-        yield pa.Table.from_batches(waiting)
+        yield "", pa.Table.from_batches(waiting)
 
 
 def _by_origin(table: pl.DataFrame, partition: str | None) -> Iterator[tuple[str, pl.DataFrame]]:

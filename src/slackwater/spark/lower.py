@@ -12,7 +12,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext, cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import current_timestamp, unix_micros
 
 from slackwater.distributed.keeper import Asked, ask
@@ -21,15 +21,15 @@ from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
 from slackwater.rows import Unread
-from slackwater.spark.inputs import dispatching
+from slackwater.spark.inputs import dispatching, frame_of
 from slackwater.spark.news import ENTRIES, STANDING, news_parcel
 from slackwater.spark.sinks import Sink
 
 __all__ = ["Settings", "lowered"]
 
 _COLUMNS = (
-    "stage int, bucket int, feed int, origin string, number bigint, promise bigint, latest bigint, "
-    "now bigint, rows bigint, data binary"
+    "stage int, bucket int, feed int, origin string, part string, number bigint, "
+    "promise bigint, latest bigint, now bigint, rows bigint, data binary"
 )
 
 
@@ -46,13 +46,17 @@ class Settings:
 
 
 def lowered(
-    program: Program, inputs: Mapping[Source, Unread], settings: Settings, sink: Sink
+    spark: SparkSession,
+    program: Program,
+    inputs: Mapping[Source, Unread],
+    settings: Settings,
+    sink: Sink,
 ) -> DataFrame:
     """The parcels for the sink, as a streaming DataFrame."""
     dispatched = []
     for source, given in inputs.items():
         dispatch = dispatching(source, given, program.targets(source), program.buckets)
-        dispatched.append(given.frame.mapInArrow(dispatch, _COLUMNS))
+        dispatched.append(frame_of(spark, given).mapInArrow(dispatch, _COLUMNS))
     now = unix_micros(current_timestamp())
     parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
     pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ ANSWER, ENTRIES, STANDING = 0, 1, 2
 
 def news_parcel(kind: int, origin: str, content: Any) -> Parcel:
     """News of one kind."""
-    return Parcel(SINK, 0, kind, origin, 0, data=json.dumps(content).encode())
+    return Parcel(SINK, 0, kind, origin, "", 0, data=json.dumps(content).encode())
 
 
 def ledger_parcel(origin: str, ledger: Ledger) -> Parcel:
