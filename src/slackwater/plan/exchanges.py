@@ -27,14 +27,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import polars as pl
+
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
+from slackwater.plan.rewrites import GROUP
 from slackwater.validity import StreamProperties
 
 __all__ = ["Cut", "Feed", "Stage", "cut"]
 
 Columns = tuple[str, ...]
-"""by which columns a stream is spread; none: all of it is in bucket 0"""
+"""by which columns a stream is spread; none: all of it is in bucket 0
+
+Inside a group_apply keys are fields of the group's column (rewrites.py), and are named so here.
+"""
 
 _ONE_ROW = (n.Where, n.Select, n.AlterLifetime, n.Union, n.Consistency, n.Latency)
 _ONE_EVENT = (n.Deletes, n.PointAtEnd, n.Chop, n.Align, n.Finalize, n.Cleanse)
@@ -52,7 +58,8 @@ class Feed:
 
     def describe(self) -> str:
         """For people."""
-        by = f"by {', '.join(self.columns)}" if self.columns else "in one bucket"
+        names = ["the group" if column == GROUP else column for column in self.columns]
+        by = f"by {', '.join(names)}" if names else "in one bucket"
         return f"{self.entrance.stream_name} {by}"
 
 
@@ -192,8 +199,17 @@ def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
         return None
     match node:
         case n.Select():
-            plain = {name: source for source, name in _plain_columns(node).items()}
-            return tuple(plain[c] for c in columns) if all(c in plain for c in columns) else None
+            below: list[str] = []
+            for c in columns:
+                expression = node.columns[c].meta.undo_aliases()
+                if expression.meta.is_column():
+                    below.append(expression.meta.output_name())
+                elif c == GROUP or _field(c, expression):
+                    # the group's keys together are the group, and a key is a part of it
+                    below += expression.meta.root_names()
+                else:
+                    return None
+            return tuple(dict.fromkeys(below)) or None
         case n.Join():
             if not set(columns) <= set(node.on):
                 return None
@@ -203,14 +219,41 @@ def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
             return columns if all(c in known for c in columns) else None
 
 
-def _plain_columns(node: n.Select) -> dict[str, str]:
-    """Columns of the input that are passed on, with the name that they get."""
-    plain: dict[str, str] = {}
+def _kept_columns(node: n.Select) -> dict[str, str]:
+    """Columns of the input, or fields of its group, that are passed on, with the names that they get."""
+    kept: dict[str, str] = {}
     for name, expression in node.columns.items():
         bare = expression.meta.undo_aliases()
         if bare.meta.is_column():
-            plain.setdefault(bare.meta.output_name(), name)
-    return plain
+            source = bare.meta.output_name()
+            kept.setdefault(source, name)
+            if source == name == GROUP:
+                fields = node.input.schema[GROUP]
+                names = [f.name for f in fields.fields] if isinstance(fields, pl.Struct) else []
+                kept |= {_in_group(field): _in_group(field) for field in names}
+        elif name == GROUP:
+            kept = {source: _in_group(source) for source in bare.meta.root_names()} | kept
+        elif _field(name, bare):
+            kept.setdefault(_in_group(name), name)
+    return kept
+
+
+def _in_group(key: str) -> str:
+    return f"{GROUP}\0{key}"
+
+
+def _field(key: str, expression: pl.Expr) -> bool:
+    """Whether that is the group's key of this name."""
+    return bool(expression.meta.eq(pl.col(GROUP).struct.field(key)))
+
+
+def _is_within(spread: Columns, keys: Columns) -> bool:
+    """Whether rows with equal keys are together."""
+    return all(column in keys or (_is_in_group(column) and GROUP in keys) for column in spread)
+
+
+def _is_in_group(column: str) -> bool:
+    return column.startswith(_in_group(""))
 
 
 def _columns_for(
@@ -225,7 +268,12 @@ def _columns_for(
     # what an input has already, if that is enough; else what readers would like; else all keys
     for port, child in enumerate(node.inputs):
         has = spread[child]
-        if has is not None and has and set(has) <= set(need.columns[port]):
+        if not has or not _is_within(has, need.columns[port]):
+            continue
+        if all(map(_is_in_group, has)) and all(spread[other] == has for other in node.inputs):
+            # the group is compared with the group, so its fields are
+            return [has for _ in node.inputs]
+        if set(has) <= set(need.columns[port]):
             places = [need.columns[port].index(c) for c in has]
             return [tuple(columns[p] for p in places) for columns in need.columns]
     if all(spread[child] == () for child in node.inputs):
@@ -257,12 +305,15 @@ def _spread_of(
         return ()
     match node:
         case n.Select():
-            plain = _plain_columns(node)
-            return tuple(plain[c] for c in first) if all(c in plain for c in first) else None
+            kept = _kept_columns(node)
+            return tuple(kept[c] for c in first) if all(c in kept for c in first) else None
         case n.Union():
             return first if all(other == first for other in below) else None
         case _:
-            return first if all(c in node.schema for c in first) else None
+            names = set(node.schema)
+            return (
+                first if all(c in names or (_is_in_group(c) and GROUP in names) for c in first) else None
+            )
 
 
 def _staged(
