@@ -3,8 +3,8 @@
 Both read the same Parquet files, so many per trigger, on local[2], and write Parquet. The runs take
 turns, five times, after one that does not count; what is reported is the median of the ratios.
 
-hopping: count and average by key in windows of 10 s every 2 s; 2,000,000 events, 1,000 keys, 20 % of them
-displaced by up to 5 s. Native: groupBy(window, key) with a watermark, in append mode.
+hopping: count and average by key in windows of 10 s every 2 s; 2,000,000 events, 1,000 keys, 20 % of
+them displaced by up to 5 s. Native: groupBy(window, key) with a watermark, in append mode.
 
 To come: a comparison of the answers, the join within 30 s, what a trigger costs by its parts, and a
 trigger with much and with little in state.

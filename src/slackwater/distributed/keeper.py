@@ -7,9 +7,9 @@ batch asks the one that has the bucket:
     worker  --  step of bucket 5, batch 17, parcels  -->  keeper 1
     worker  <--  parcels, ledger, standing           --   keeper 1
 
-A keeper is started by the first who needs it, and ends by itself: when its guardian (the process that
-started the workers) is gone, when nobody has asked for a while, or when it is told to. Nothing is lost
-with it: what it knows is in the store.
+A keeper is started by the first who needs it, serves all queries of an application, and ends by itself:
+when its guardian (the process that started the workers) is gone, when nobody has asked for a while, or
+when it is told to. Nothing is lost with it: what it knows is in the store.
 
 Messages are Arrow streams over a Unix socket, in a directory that is the user's alone; both ends know a
 key. The program comes as its maker pickled it for the workers, by the same hands: nothing else is ever
@@ -48,7 +48,7 @@ from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place, Store
 from slackwater.errors import OperatorError, SlackwaterError
 
-__all__ = ["Asked", "Told", "ask", "dismiss"]
+__all__ = ["Asked", "Told", "ask", "dismiss", "forget"]
 
 IDLE_SECONDS = 600.0
 _START_SECONDS = 60.0
@@ -110,12 +110,21 @@ def ask(run: str, slot: int, asked: Asked) -> Told:
 
 def dismiss(run: str) -> None:
     """Tell the keepers of a run on this host that they are no longer needed."""
+    _tell_all(run, {"end": True})
+
+
+def forget(run: str, root: str) -> None:
+    """Tell them that the query with that store has ended."""
+    _tell_all(run, {"forget": root})
+
+
+def _tell_all(run: str, header: dict[str, Any]) -> None:
     directory = _directory(run)
     for socket in sorted(directory.glob("*.socket")):
         try:
-            connection = Client(str(socket), family="AF_UNIX", authkey=_key(directory))
-            connection.send_bytes(_message({"end": True}, to_arrow([])))
-            connection.recv_bytes()
+            with Client(str(socket), family="AF_UNIX", authkey=_key(directory)) as connection:
+                connection.send_bytes(_message(header, to_arrow([])))
+                connection.recv_bytes()
         except (EOFError, OSError, AuthenticationError):
             # it has ended by itself
             continue
@@ -233,11 +242,19 @@ class _Keeper:
                     if "end" in header:
                         connection.send_bytes(_message({}, to_arrow([])))
                         self.leave()
+                    if "forget" in header:
+                        self._forget(header["forget"])
+                        connection.send_bytes(_message({}, to_arrow([])))
+                        continue
                     connection.send_bytes(self._answered(connection, header, rows))
                     self.asked_last = time.monotonic()
         except (EOFError, OSError):
             # who asked is gone
             connection.close()
+
+    def _forget(self, root: str) -> None:
+        self._hosts = {known: host for known, host in self._hosts.items() if known[1] != root}
+        self._programs = {name: self._programs[name] for name, _ in self._hosts}
 
     def _answered(self, connection: Connection, header: dict[str, Any], rows: pa.RecordBatch) -> bytes:
         name, root = header["program"], header["root"]

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.distributed.bucket import Standing
-from slackwater.distributed.keeper import dismiss
+from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import Parcel, from_arrow, in_order
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.store import Store
@@ -54,8 +53,8 @@ class Standings:
 class SparkQuery:
     """A query at work. `output` has its answer so far, if it goes to memory."""
 
-    def __init__(self, program: Program, run: str, sink: Sink) -> None:
-        self._program, self._run, self._sink = program, run, sink
+    def __init__(self, program: Program, settings: Settings, sink: Sink) -> None:
+        self._program, self._settings, self._sink = program, settings, sink
         self._query: StreamingQuery | None = None
         self._news = threading.Condition()
         self.ledger = Ledger()
@@ -139,7 +138,8 @@ class SparkQuery:
     def stop(self) -> None:
         """End it; it can be taken up again from its checkpoint."""
         self.spark_query.stop()
-        dismiss(self._run)
+        # elsewhere they find out by themselves: nobody asks any more
+        forget(self._settings.run, self._settings.root)
 
     def __repr__(self) -> str:
         now = self.progress
@@ -168,14 +168,13 @@ def start(
     )
     root_of_store = f"{checkpoint.rstrip('/')}/slackwater"
     Store(root_of_store).open(program)
-    run = uuid.uuid4().hex[:12]
-    handle = SparkQuery(program, run, sink)
+    settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
+    handle = SparkQuery(program, settings, sink)
 
     def write(frame: DataFrame, batch: int) -> None:
         parcels = [p for rows in frame.toArrow().to_batches() for p in from_arrow(rows)]
         handle.take_in(batch, parcels)
 
-    settings = Settings(run, root_of_store, slots)
     query = (
         lowered(spark, program, inputs, settings, sink)
         .writeStream.foreachBatch(write)

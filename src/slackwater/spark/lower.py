@@ -38,7 +38,7 @@ class Settings:
     """What tasks have to know besides the program."""
 
     run: str
-    """names the keepers of one run of a query"""
+    """names the keepers of an application"""
     root: str
     """where the store is"""
     slots: int
