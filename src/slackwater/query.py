@@ -290,8 +290,8 @@ class Query:
 
     # Seeing and running
 
-    def explain(self, *, format: Literal["text", "mermaid"] = "text") -> str:
-        """The plan, with what is known of every stream in it.
+    def explain(self, *, format: Literal["text", "mermaid", "stages"] = "text") -> str:
+        """The plan, with what is known of every stream in it; or the stages in which Spark runs it.
 
         >>> import slackwater as sw
         >>> s = sw.stream({"a": int}, name="s", properties=sw.StreamProperties(ordered=True))
@@ -300,10 +300,17 @@ class Query:
         ├─ Where [(col("a")) > (dyn int: 1)] [ordered]
         │  └─ Source s (a: Int64) [ordered] #1, runs once
         └─ Source (see #1)
+        >>> counts = s.group_by("a").aggregate(n=sw.count())
+        >>> print(counts.aggregate(most=sw.max("n")).explain(format="stages"))
+        stage 1: s by a
+            Aggregate n = Count() by a
+        stage 2: Aggregate in one bucket
+            Aggregate most = Max(col("n"))
         """
-        if format not in ("text", "mermaid"):
-            raise PlanError(f"explain: unknown format {format!r}", hint="text or mermaid")
-        return explain.mermaid(self.node) if format == "mermaid" else explain.text(self.node)
+        formats = {"text": explain.text, "mermaid": explain.mermaid, "stages": explain.stages}
+        if format not in formats:
+            raise PlanError(f"explain: unknown format {format!r}", hint="text, mermaid or stages")
+        return formats[format](self.node)
 
     def run(
         self,

@@ -1,4 +1,4 @@
-"""A plan made visible: as a tree of text, and as a Mermaid flowchart.
+"""A plan made visible: as a tree of text, as a Mermaid flowchart, and in the stages that Spark runs.
 
 Every line is a node with its settings; in brackets what is known of its output stream. A node that
 several others read is shown once and referred to by number afterwards. A plan with a dial is shown with
@@ -11,11 +11,13 @@ from collections import Counter
 
 import polars as pl
 
-from slackwater.plan.nodes import Fixpoint, GroupApply, Node, Source, walk
+from slackwater.plan.exchanges import cut
+from slackwater.plan.nodes import Consistency, Fixpoint, GroupApply, Latency, Node, Source, walk
 from slackwater.plan.placement import placed
 from slackwater.plan.properties import infer
+from slackwater.plan.rewrites import GROUP, rewritten
 
-__all__ = ["mermaid", "text"]
+__all__ = ["mermaid", "stages", "text"]
 
 
 def text(root: Node) -> str:
@@ -59,6 +61,20 @@ def mermaid(root: Node) -> str:
         if isinstance(node, GroupApply):
             lines.append(f"    {names[node.body]} -- per group --> {name}")
     return "\n".join(lines)
+
+
+def stages(root: Node) -> str:
+    """The stages that Spark runs: what enters each, by which columns, and what runs in it."""
+    lines: list[str] = []
+    found = cut(rewritten(root))
+    for described, stage in zip(found.describe(), found.stages, strict=True):
+        lines.append(described)
+        shown = [node for node in walk(*stage.roots) if not isinstance(node, _UNSEEN)]
+        lines += (f"    {_label(node)}".replace(GROUP, "group") for node in shown)
+    return "\n".join(lines)
+
+
+_UNSEEN = (Source, Consistency, Latency)
 
 
 def _label(node: Node) -> str:
