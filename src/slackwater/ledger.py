@@ -41,6 +41,11 @@ class Ledger:
         """Set one thing aside."""
         self._entries.append(Entry(element, reason, place, detail))
 
+    def take(self) -> list[Entry]:
+        """All entries, which are no longer in it: somebody else keeps them."""
+        taken, self._entries = self._entries, []
+        return taken
+
     def counts(self) -> dict[str, int]:
         """How many entries there are for each reason."""
         counts: dict[str, int] = {}

@@ -121,3 +121,17 @@ def _wait_for_the_end() -> None:
         started.wait(timeout=60)
     keeper._started.clear()
     keeper._connections.clear()
+
+
+def test_what_an_attempt_has_left_behind_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is run, with its state written; then it is repeated, with other rows."""
+    monkeypatch.setattr(hosts, "_LEAST_LOG", 0)
+    store = Store(str(tmp_path / "b"))
+    Host(_program(), store).step(WHERE, 0, _parcels(7), now=0)
+    wanted = _undisturbed(tmp_path / "a")
+    monkeypatch.setattr(hosts, "_LEAST_LOG", 1 << 20)
+    for number in range(3):
+        said = Host(_program(), store).step(WHERE, number, _parcels(number), now=number)
+        assert _shown(said) == wanted[number]

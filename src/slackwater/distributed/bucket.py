@@ -92,7 +92,6 @@ class Bucket:
             for feed in self._feeds
         ]
         self._promised = [BEGIN for _ in self._exits]
-        self._written = 0
 
     def _clock(self) -> int:
         return self._now
@@ -113,9 +112,7 @@ class Bucket:
             rows_out += batch.rows
             taken_back += batch.taken_back
             out += self._sent(place, node, batch)
-        entries = list(self._dataflow.ledger)[self._written :]
-        self._written += len(entries)
-        return Said(out, entries, self._standing(rows_in, rows_out, taken_back))
+        return Said(out, self._dataflow.ledger.take(), self._standing(rows_in, rows_out, taken_back))
 
     def _take_in(self, place: int, parcels: list[Parcel]) -> int:
         feed, frontier = self._feeds[place], self._frontiers[place]

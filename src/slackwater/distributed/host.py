@@ -73,6 +73,7 @@ class Host:
 
     def _rebuilt(self, place: Place, batch: int) -> _Kept:
         """The bucket as it was behind a batch."""
+        self._store.forget_after(place, batch)
         bucket = Bucket(self._program, place.stage, place.bucket)
         kept = _Kept(bucket, -1)
         found = self._store.last_state(place, batch)
@@ -86,6 +87,7 @@ class Host:
             bucket.step(in_order(parcels), now)
             kept.batch = number
             kept.batches += 1
+            kept.log_bytes += sum(len(p.data) for p in parcels if p.data is not None)
         return kept
 
 

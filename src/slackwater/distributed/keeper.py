@@ -224,6 +224,11 @@ class _Keeper:
         self._hosts: dict[tuple[str, str], Host] = {}
         self.asked_last = time.monotonic()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is at work."""
+        return self._lock.locked()
+
     def leave(self) -> None:
         """End, and leave nothing behind but what others still use."""
         for kind in ("socket", "lock", "log"):
@@ -291,7 +296,7 @@ def _told(said: Said) -> dict[str, Any]:
 def _watch(keeper: _Keeper, guardian: int) -> None:
     while True:
         time.sleep(1.0)
-        if time.monotonic() - keeper.asked_last > IDLE_SECONDS:
+        if not keeper.is_busy and time.monotonic() - keeper.asked_last > IDLE_SECONDS:
             keeper.leave()
         if guardian > 0:
             try:

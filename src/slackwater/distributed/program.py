@@ -7,14 +7,15 @@ that was written by another program is of any use to this one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 
 import polars as pl
 
 from slackwater.consistency import OutputLatency
 from slackwater.errors import PlanError
 from slackwater.plan.exchanges import Cut, Stage, cut
+from slackwater.plan.functions import Function, functions_in
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.plan.properties import infer, is_disordered, output_latencies
 from slackwater.plan.rewrites import rewritten
@@ -49,6 +50,8 @@ class Program:
     """of the sources, by name"""
     on_invalid: OnInvalid
     properties: StreamProperties = field(default_factory=StreamProperties)
+    functions: tuple[Function, ...] = ()
+    """the user's own, which expressions know by name only: they have to come along"""
 
     @property
     def schema(self) -> pl.Schema:
@@ -83,11 +86,19 @@ class Program:
         order = list(walk(self.cut.root))
         number = {node: i for i, node in enumerate(order)}
         lines = [f"state {STATE_VERSION}, polars {'.'.join(pl.__version__.split('.')[:2])}"]
-        lines.append(f"{self.buckets} buckets")
+        lines.append(f"{self.buckets} buckets, {self.on_invalid.value} what is invalid")
         lines += self.cut.describe()
         for node in order:
             below = ", ".join(str(number[child]) for child in node.inputs)
-            lines.append(f"{number[node]} {node.name}({below}) {node.describe()} {node.schema}")
+            # people read the description; two that read alike may differ in what it leaves out
+            written = "".join(e.meta.serialize(format="json") for e in _expressions(node))
+            digest = hashlib.sha256(written.encode()).hexdigest()[:8] if written else ""
+            known = ""
+            if isinstance(node, Source):
+                policy = self.progress.get(node.stream_name, Progress())
+                known = f"{', '.join(node.properties.names())}; {policy}"
+            said = f"{node.name}({below}) {node.describe()} {dict(node.schema)} {digest} {known}"
+            lines.append(f"{number[node]} {said}".rstrip())
         return lines
 
 
@@ -104,8 +115,8 @@ def program_of(
     if is_disordered(root):
         raise PlanError("a disordered stream cannot leave the plan as it is", hint="finalize() it")
     ready = rewritten(root)
-    latencies = output_latencies(ready)
     parts = cut(ready)
+    latencies = output_latencies(parts.root)
     names = [node.stream_name for node in walk(ready) if isinstance(node, Source)]
     if len(set(names)) < len(names):
         raise PlanError(
@@ -113,10 +124,34 @@ def program_of(
             detail=", ".join(names),
             hint="give each a name of its own: sw.stream(..., name=...)",
         )
-    of_stages = {
-        own: latencies.get(old, OutputLatency.EAGER)
-        for stage in parts.stages
-        for own, old in stage.origins.items()
-    }
+    of_stages = {own: latencies[old] for stage in parts.stages for own, old in stage.origins.items()}
     policies = {source.stream_name: policy for source, policy in (progress or {}).items()}
-    return Program(parts, buckets, of_stages, policies, on_invalid, infer(root)[root])
+    functions = {each.column: each for node in walk(ready) for each in _functions(node)}
+    return Program(
+        parts, buckets, of_stages, policies, on_invalid, infer(root)[root], tuple(functions.values())
+    )
+
+
+def _expressions(value: object) -> Iterator[pl.Expr]:
+    """All expressions of a node, in the order of its fields; not those of its inputs."""
+    if isinstance(value, pl.Expr):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _expressions(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _expressions(each)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for each in fields(value):
+            part = getattr(value, each.name)
+            if not isinstance(part, Node):
+                yield from _expressions(part)
+
+
+def _functions(node: Node) -> Iterator[Function]:
+    waiting = list(_expressions(node))
+    while waiting:
+        for each in functions_in(waiting.pop()).values():
+            yield each
+            waiting += each.arguments

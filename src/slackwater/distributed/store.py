@@ -123,12 +123,18 @@ class Store:
         with self._files.open_input_stream(self._path(place, max(found), "state")) as file:
             return max(found), persistence.decode(persistence.Encoded.read(file))
 
+    def forget_after(self, place: Place, batch: int) -> None:
+        """What later batches have left behind is of an attempt that came to nothing."""
+        for b, kind in list(self._listed(place)):
+            if b > batch:
+                self._files.delete_file(self._path(place, b, kind))
+
     def _forget_before(self, place: Place, batch: int) -> None:
         states = sorted(b for b, kind in self._listed(place) if kind == "state" and b <= batch)
         if len(states) < _KEPT_STATES:
             return
         oldest = states[-_KEPT_STATES]
-        for b, kind in self._listed(place):
+        for b, kind in list(self._listed(place)):
             if b < oldest or (b == oldest and kind == "parcels"):
                 self._files.delete_file(self._path(place, b, kind))
 

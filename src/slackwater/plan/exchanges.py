@@ -25,7 +25,7 @@ together by few columns are so by more. Readers say from above what they would l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -348,7 +348,9 @@ def _staged(
 
 def _feed(node: n.Node, columns: Columns) -> Feed:
     if isinstance(node, n.Source):
-        entrance = n.Source(node.stream_name, dict(node.schema), node.properties, node.disordered)
+        # several partitions have no common order
+        known = replace(node.properties, ordered=False, strictly_increasing=False)
+        entrance = n.Source(node.stream_name, dict(node.schema), known, node.disordered)
     else:
         entrance = n.Source(node.name, dict(node.schema), StreamProperties())
     return Feed(node, columns, entrance)

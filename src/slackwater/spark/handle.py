@@ -118,6 +118,8 @@ class SparkQuery:
         with self._news:
             while self.progress.settled_until < wanted:
                 self._raise_failure()
+                if not self.spark_query.isActive:
+                    return False
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     return False
@@ -127,9 +129,7 @@ class SparkQuery:
     def _raise_failure(self) -> None:
         failure = self.spark_query.exception() if self._query is not None else None
         if failure is not None:
-            raise OperatorError(
-                "the query has stopped", detail=str(failure).strip().splitlines()[0]
-            ) from failure
+            raise OperatorError("the query has stopped", detail=str(failure).strip()) from failure
 
     def process_all_available(self) -> None:
         """Wait until everything that has arrived is processed."""

@@ -76,13 +76,15 @@ def _stage(
         bucket = context.partitionId()
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         mine: list[Parcel] = []
+        now = 0
         for rows in batches:
+            # all rows of a batch tell its time, also those for others
+            now = max(now, pc.max(rows.column("now")).as_py() or 0)
             here = pc.equal(rows.column("stage"), number)
             mine += from_arrow(rows.filter(here))
             passing = rows.filter(pc.invert(here))
             if passing.num_rows:
                 yield _plain(passing)
-        now = max((parcel.now for parcel in mine), default=0)
         place = Place(number, bucket)
         asked = Asked(place, batch, now, mine, program=program, root=settings.root)
         told = ask(settings.run, bucket % settings.slots, asked)

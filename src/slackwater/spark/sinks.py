@@ -90,10 +90,10 @@ class Parquet(Sink):
                 yield to_arrow(
                     [replace(p, data=None) if _is_answer(p.stage, p.feed) else p for p in parcels]
                 )
-            if answer:
-                table = changelog(Batch.concat(answer)).to_arrow()
-                name = f"{number:09d}-{context.partitionId():05d}.parquet"
-                _write(directory, name, lambda file: pq.write_table(table, file))
+            # also if there are none: another attempt may have left some
+            table = changelog(Batch.concat([Batch.empty(schema), *answer])).to_arrow()
+            name = f"{number:09d}-{context.partitionId():05d}.parquet"
+            _write(directory, name, lambda file: pq.write_table(table, file))
 
         return write
 

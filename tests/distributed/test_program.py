@@ -1,0 +1,82 @@
+"""What a program carries to other places, and when it may go on with another's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark import cloudpickle
+
+import slackwater as sw
+from slackwater.distributed.bucket import Bucket, parcels_of
+from slackwater.distributed.parcels import From, Parcel, spread
+from slackwater.distributed.program import Program, program_of
+from slackwater.plan import functions
+from slackwater.plan.nodes import Aggregate
+
+s = sw.stream({"k": int, "v": float}, name="s")
+
+
+def _program(query: sw.Query, lateness: int | None = None) -> Program:
+    policies = {query.node: sw.Progress(lateness)} if query is s else {}
+    return program_of(query.node, buckets=2, progress=policies)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda: s.select(r=sw.col("v").round(1)), lambda: s.select(r=sw.col("v").round(2))),
+        (lambda: s.where(sw.col("v") > 1), lambda: s.where(sw.col("v") > 2)),
+        (lambda: s.window(sw.tumbling(5)), lambda: s.window(sw.tumbling(6))),
+    ],
+)
+def test_another_plan_has_another_fingerprint(
+    one: Callable[[], sw.Query], other: Callable[[], sw.Query]
+) -> None:
+    assert _program(one()).fingerprint == _program(one()).fingerprint
+    assert _program(one()).fingerprint != _program(other()).fingerprint
+
+
+def test_so_has_another_policy() -> None:
+    fingerprints = {_program(s, lateness).fingerprint for lateness in (None, 5, 6)}
+    assert len(fingerprints) == 3
+
+
+def test_a_source_that_is_judged_first_keeps_the_latency_of_its_readers() -> None:
+    """It is needed by k and by v: the plan is made anew with one entrance."""
+    query = (
+        s.group_by("k")
+        .aggregate(n=sw.count())
+        .union(s.select(k=sw.col("v").cast(int), v="v").group_by("k").aggregate(n=sw.count()))
+    )
+    program = _program(query.latency(sw.PERFECTNESS_PRESERVING))
+    counts = [latency for node, latency in program.latencies.items() if isinstance(node, Aggregate)]
+    assert counts == [sw.PERFECTNESS_PRESERVING] * 2
+    assert len(program.cut.stages) == 2
+
+
+def test_user_functions_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a process that has never heard of them."""
+    double = sw.function(lambda v: pc.multiply(v, pa.scalar(2.0)), "v", returns=float)
+    program = _program(s.where(double > 3).select("k", twice=double))
+    pickled = cloudpickle.dumps(program)
+    monkeypatch.setattr(functions, "_FUNCTIONS", {})
+    there: Program = cloudpickle.loads(pickled)
+    rows = sw.Batch.of([sw.insert(0, 5, k=1, v=1.0), sw.insert(1, 5, k=1, v=2.0)], s.schema)
+    said = [
+        element
+        for number in range(2)
+        for parcel in Bucket(there, 1, number)
+        .step([p for p in _sent(there, rows) if p.bucket == number], now=0)
+        .parcels
+        for element in parcel.batch(there.schema)
+    ]
+    assert said == [sw.insert(1, 5, k=1, twice=4.0)]
+
+
+def _sent(program: Program, rows: sw.Batch) -> list[Parcel]:
+    [source] = program.sources
+    [target] = program.targets(source)
+    return list(parcels_of(From("0"), (1, 0), spread(rows, target.columns, 2), 2))
