@@ -8,14 +8,15 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test laws check types bench bench-operators lock clean
+.PHONY: help setup java demo test laws kills check types bench bench-operators bench-spark lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
 	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
 	@echo 'make laws    the laws, 2,000 examples for every operator and output latency; the theorems'
+	@echo 'make kills   kill the driver of a query on Spark twenty times, and start it again'
 	@echo 'make check   lint, format, types, layers'
-	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator)'
+	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-spark)'
 	@echo 'make setup   only make .venv'
 	@echo 'make lock    resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)'
 	@echo 'make clean   remove .venv and every cache'
@@ -49,6 +50,9 @@ types: $(READY)
 laws: $(READY)
 	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_theorems.py
 
+kills: java $(READY)
+	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 0 tests/spark/test_exactly_once.py
+
 bench: $(READY)
 	@$(BIN)/python -m benchmarks.conversions
 
@@ -56,6 +60,9 @@ bench-operators: $(READY)
 	@$(BIN)/python -m benchmarks.operators
 	@$(BIN)/python -m benchmarks.operators one
 	@$(BIN)/python -m benchmarks.operators growth
+
+bench-spark: java $(READY)
+	@$(BIN)/python -m benchmarks.spark
 
 # Versions already in requirements.lock are kept where pyproject.toml permits them.
 lock: $(READY)

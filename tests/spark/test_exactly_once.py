@@ -19,7 +19,7 @@ import polars as pl
 
 from slackwater.spark import sinks
 
-KILLS = int(os.environ.get("SLACKWATER_KILLS", "2"))
+KILLS = int(os.environ.get("SLACKWATER_KILLS", "1"))
 FILES = 6 + 4 * KILLS
 ROWS = 200
 
