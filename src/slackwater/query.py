@@ -339,7 +339,7 @@ class Query:
         on_invalid: OnInvalid = RAISE,
         trigger: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Start on Spark: the same answer, in many places, exactly once.
+        """Start on Spark: the same answer, in many places.
 
         Inputs are streaming DataFrames (`sw.from_dataframe(df, vs="ts")`). The checkpoint is a directory
         that all of Spark's machines reach; a query that is started again with it goes on where it was.

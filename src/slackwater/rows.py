@@ -109,9 +109,8 @@ def read_files(
 ) -> Unread:
     """The files of a directory as a stream, for `Query.start`: Parquet, or Arrow IPC.
 
-    Spark's tasks read them in columns, which is several times faster than through Spark's own rows.
-    Files are taken in the order of their times, at most `per_batch` of them at once. What the columns
-    mean is as in `from_dataframe`.
+    Spark's tasks read them in columns, and not through Spark's own rows. Files are taken in the order of
+    their times, at most `per_batch` of them at once. What the columns mean is as in `from_dataframe`.
     """
     _refuse_contradictions(ve, unbounded, kind, new_ve)
     if form not in ("parquet", "arrow"):

@@ -1,4 +1,4 @@
-"""A plan on Spark: the same answer as in this process, in many places, exactly once.
+"""A plan on Spark: the same answer as in this process, in many places; each batch counts once.
 
 Spark plans, schedules, shuffles, checkpoints and repeats; rows travel as parcels (distributed/), of
 which Spark sees nothing but a bucket number and bytes. One query of Structured Streaming is

@@ -4,9 +4,9 @@ A sink gets what every batch adds to the answer, with the number of the batch; a
 and then comes with the same number. So a sink that puts what it gets under that number holds every batch
 once.
 
-    Memory()            in the handle: `query.output`
-    Callback(f)         f(batch, number), in the driver; repeated after a failure, with the same number
-    Parquet(directory)  changelog rows, written where they are; see `committed`
+    Memory()                  in the handle: `query.output`
+    Callback(function=f)      f(batch, number), in the driver; the same number again after a failure
+    Parquet(directory=...)    changelog rows, written where they are; see `committed`
 
 With `settled=True` only what can no longer change is told, each event once, with its final lifetime.
 """
@@ -53,18 +53,18 @@ class Memory(Sink):
     """The handle keeps it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Callback(Sink):
     """A function gets it."""
 
-    function: Callable[[Batch, int], object] = lambda batch, number: None
+    function: Callable[[Batch, int], object]
 
     def take(self, said: Batch, batch: int, promise: int) -> None:
         """Call it."""
         self.function(said, batch)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Parquet(Sink):
     """A directory of Parquet files: kind, vs, ve, new_ve and the payload.
 
@@ -72,7 +72,7 @@ class Parquet(Sink):
     has left behind is replaced when the batch is repeated.
     """
 
-    directory: str = ""
+    directory: str
 
     def in_tasks(self, schema: pl.Schema) -> Rewrites:
         """Write the rows of the answer; their number and the promise go on."""
