@@ -32,8 +32,7 @@ class Records:
     """Who comes and goes at each endpoint up to the horizon, and where the cursor of each key stands."""
 
     labels: int
-    slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
-    cursors: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    slabs: Ints = field(default_factory=lambda: np.zeros((0, endpoints.SLAB), dtype=np.int64))
     top: int = 0
     free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
     size: int = 0
@@ -46,9 +45,12 @@ class Records:
     def admit(self, keys: int) -> None:
         """There are so many keys now, at least."""
         if keys > len(self.slabs):
-            known = len(self.slabs)
-            self.slabs = self.spares.enlarged(self.slabs, keys, known, fill=0)
-            self.cursors = self.spares.enlarged(self.cursors, keys, known, fill=0)
+            self.slabs = self.spares.enlarged(self.slabs, keys, len(self.slabs), fill=0)
+
+    def cursors(self, keys: Ints) -> Ints:
+        """Where those of these keys stand."""
+        found: Ints = self.slabs[keys, kernels.CURSOR]
+        return found
 
     def follow(self, timelines: Timelines, what: Touched) -> Ints:
         """Take in what has touched the timelines; the script of moves and reads through it."""
@@ -56,19 +58,18 @@ class Records:
         keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
         changes = what.changes
         pool, moves, old = kernel.script_room(
-            self.slabs, self.pool, self.cursors, keys, what.first, changes, what.touched
+            self.slabs, self.pool, keys, what.first, changes, what.touched
         )
         if pool:
             self._grow(self.top + pool)
             tables = self.slabs, self.top, self.free, keys, what.first, self.pool
-            self.top, gone = endpoint_kernel.make_room(*tables, timelines.frozen, self.cursors)
+            self.top, gone = endpoint_kernel.make_room(*tables, timelines.frozen, True)
             self.size -= gone
         script = np.empty((moves, self.pool.shape[1]), dtype=np.int64)
         scratch = np.empty((old, self.pool.shape[1]), dtype=np.int64)
         length, grown = kernel.follow(
             self.slabs,
             self.pool,
-            self.cursors,
             what.first,
             changes,
             self.labels,
@@ -88,10 +89,10 @@ class Records:
     def forget(self, cti: int) -> Ints:
         """Drop what is before the cti; the script that leads past it."""
         none = np.empty((0, self.pool.shape[1]), dtype=np.int64)
-        length, _ = kernel.forget(self.slabs, self.pool, self.cursors, self.labels, cti, none)
+        length, _ = kernel.forget(self.slabs, self.pool, self.labels, cti, none)
         # one row more, for a script of no rows only counts
         script = np.empty((length + 1, self.pool.shape[1]), dtype=np.int64)
-        length, self.size = kernel.forget(self.slabs, self.pool, self.cursors, self.labels, cti, script)
+        length, self.size = kernel.forget(self.slabs, self.pool, self.labels, cti, script)
         found: Ints = script[:length]
         return found
 
@@ -100,12 +101,13 @@ class Records:
         keep = np.flatnonzero(alive)
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         room = max(room, min(len(self.pool), 4 * room))
-        slabs = self.spares.empty(len(keep), 3)
+        keys = max(len(keep), min(len(self.slabs), 4 * len(keep)))
+        slabs = self.spares.filled(0, keys, endpoints.SLAB)
         pool = self.spares.empty(room, self.pool.shape[1])
         self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
         self.spares.give_back(self.slabs)
         self.spares.give_back(self.pool)
-        self.slabs, self.pool, self.cursors = slabs, pool, self.cursors[keep]
+        self.slabs, self.pool = slabs, pool
         self.free[:] = -1
         self.size = int(slabs[:, endpoints.SIZE].sum())
 

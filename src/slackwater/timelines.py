@@ -89,7 +89,7 @@ class Timelines:
     labels: int = 0
     results: int = 0
     horizon: int = BEGIN
-    slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    slabs: Ints = field(default_factory=lambda: np.zeros((0, endpoints.SLAB), dtype=np.int64))
     # the pool of entries
     top: int = 0
     free: Ints = field(default_factory=lambda: np.full(64, -1, dtype=np.int64))
@@ -97,12 +97,12 @@ class Timelines:
     entries: Ints = field(init=False)
     pending: Calendar = field(init=False)
     cut: Ints = field(default_factory=lambda: _NO_ROWS)
-    """keys that may have a row that was cut where no endpoint remains"""
+    """keys that may have a row that was cut where no endpoint remains; some twice"""
     changes_since: int = 0
     """how many came since all that is pending was looked through"""
     waiting: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     waiting_size: int = 0
-    """(start, key) of rows that were open and of which nothing was shown, when they were touched"""
+    """(start, key) of rows that are open and of which nothing is shown; see kernels.note_open"""
     bounds: Ints = field(default_factory=lambda: _NO_ROWS)
     frozen: int = BEGIN
     """entries whose row ended before this cti may go at any time"""
@@ -150,7 +150,7 @@ class Timelines:
         if pool:
             self._grow(self.top + pool)
             tables = self.slabs, self.top, self.free, keys_touched, first, self.entries
-            self.top, gone = kernel.make_room(*tables, self.frozen, _NO_ROWS)
+            self.top, gone = kernel.make_room(*tables, self.frozen, False)
             self.size -= gone
         scratch = np.empty((old, self.entries.shape[1]), dtype=np.int64)
         touched = np.empty((len(keys_touched), 5), dtype=np.int64)
@@ -204,7 +204,7 @@ class Timelines:
         taking = far[:, endpoints.CHANGE_REFS] < 0
         if taking.any():
             # a row may be shown up to an endpoint that is gone now
-            self.cut = np.union1d(self.cut, far[taking, endpoints.KEY])
+            self._remember_cut(far[taking, endpoints.KEY])
         pending.put(far)
         if pending.taking > max(_LEAST_TAKING, len(pending) // _MANY):
             every = pending.pool[pending.used()]
@@ -248,10 +248,11 @@ class Timelines:
 
     def note(self, what: Touched, is_cut: Mask, since: Ints) -> None:
         """What was said of the last row of each touched key: see `lengthen_cut` and `open_since`."""
-        if self.horizon < INF:
+        # at the end of time, too, what was noted before may no longer hold
+        if self.horizon < INF or self.waiting_size:
             keys = np.ascontiguousarray(what.touched[:, endpoints.T_KEY])
             if is_cut.any():
-                self.cut = np.union1d(self.cut, keys[is_cut])
+                self._remember_cut(keys[is_cut])
             self._remember_open(keys, since)
 
     def _said(self, out: Ints) -> Said:
@@ -259,17 +260,27 @@ class Timelines:
         sums, results = out[:, 4 : 4 + self.width], out[:, 4 + self.width :]
         return Said(key, vs, old_ve, new_ve, sums, results)
 
+    def _remember_cut(self, keys: Ints) -> None:
+        self.cut = np.concatenate([self.cut, keys])
+        if len(self.cut) > 2 * len(self.slabs):
+            self.cut = np.unique(self.cut)
+
     def _remember_open(self, keys: Ints, since: Ints) -> None:
         if self.waiting_size + len(keys) > len(self.waiting):
-            # all keys once, without the notes that no longer hold
-            keys, since = np.arange(len(self.slabs)), np.empty(len(self.slabs), dtype=np.int64)
-            kernel.all_open(self.slabs, self.entries, since)
-            self.waiting_size = 0
-            chunks = 2 * len(keys) // endpoints.CHUNK + 1
-            self.spares.give_back(self.waiting)
-            self.waiting = self.spares.empty(chunks * endpoints.CHUNK, 2)
-            self.bounds = np.empty(chunks, dtype=np.int64)
-        self.waiting_size = kernel.note_open(self.waiting, self.waiting_size, self.bounds, keys, since)
+            notes = self.waiting, self.waiting_size, self.bounds
+            self.waiting_size = kernel.pack_notes(*notes, self.slabs)
+            self._reserve_notes(2 * self.waiting_size + len(keys))
+        notes = self.waiting, self.waiting_size, self.bounds
+        self.waiting_size = kernel.note_open(*notes, self.slabs, keys, since)
+
+    def _reserve_notes(self, notes: int) -> None:
+        if notes > len(self.waiting):
+            chunks = 2 * notes // endpoints.CHUNK + 1
+            rows = chunks * endpoints.CHUNK
+            self.waiting = self.spares.enlarged(self.waiting, rows, self.waiting_size)
+            self.bounds = np.concatenate(
+                [self.bounds, np.empty(chunks - len(self.bounds), dtype=np.int64)]
+            )
 
     # promises
 
@@ -288,7 +299,8 @@ class Timelines:
         all that is pending is looked through; where that would be more than has come in since last time,
         they are shown as far as the cti asks for, and looked at again.
         """
-        keys = self.cut[self.slabs[self.cut, endpoints.SIZE] > 0]
+        keys = np.unique(self.cut)
+        keys = keys[self.slabs[keys, endpoints.SIZE] > 0]
         last = self._last(keys)
         entry = self.entries[last]
         still = (entry[:, endpoints.SHOWN] > entry[:, endpoints.TIME]) & (entry[:, endpoints.SUMS] > 0)
@@ -331,8 +343,7 @@ class Timelines:
 
     def open_since(self) -> int:
         """The earliest start of a row that is still open and of which nothing is shown; INF if none."""
-        notes = self.waiting, self.waiting_size, self.bounds
-        return int(kernel.open_since(*notes, self.slabs, self.entries))
+        return int(kernel.open_since(self.waiting, self.waiting_size, self.bounds))
 
     def forget(self, cti: int) -> bool:
         """Drop what the cti has frozen, now and then; whether it was done.
@@ -348,9 +359,9 @@ class Timelines:
     def sweep(self, cti: int) -> None:
         """Drop what the cti has frozen."""
         if cti == INF:
-            self.slabs[:, endpoints.SIZE] = 0
+            self.slabs[:, [endpoints.SIZE, endpoints.MARK]] = 0
             self.pending.clear()
-            self.size = 0
+            self.size = self.waiting_size = 0
         else:
             self.size = kernel.purge(self.slabs, self.entries, cti)
         self.sweep_at = state.sweep_after(self.rows())
@@ -375,7 +386,9 @@ class Timelines:
         # as many are to come again: what is not used of the room costs nothing, growing copies
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
         room = max(room, min(len(self.entries), 4 * room))
-        slabs = self.spares.empty(len(keep), 3)
+        slabs = self.spares.filled(
+            0, max(len(keep), min(len(self.slabs), 4 * len(keep))), endpoints.SLAB
+        )
         entries = self.spares.empty(room, self.entries.shape[1])
         self.top = kernel.compact(self.slabs, keep, self.entries, slabs, entries)
         self.spares.give_back(self.slabs)
@@ -386,6 +399,6 @@ class Timelines:
         waiting, pool = self.pending.used(), self.pending.pool
         pool[waiting, endpoints.KEY] = numbers[pool[waiting, endpoints.KEY]]
         self.cut = numbers[self.cut[alive[self.cut]]]
-        self.waiting_size = len(self.waiting)
         if self.horizon < INF:
-            self._remember_open(np.zeros(1, dtype=np.int64), np.full(1, INF))
+            self._reserve_notes(len(keep))
+            self.waiting_size = kernel.note_all(self.waiting, self.bounds, self.slabs, self.entries)

@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 LEAST = 1 << 17
 """fewer integers are not worth keeping"""
-_MOST = 4
+_MOST = 8
 """of more arrays, those that were given back first are let go"""
 _WASTE = 2
 """an array may be so many times as large as needed"""

@@ -45,14 +45,15 @@ from numba import njit
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = [
-    "all_open",
     "by_key",
     "compact",
     "emit",
     "make_room",
     "merge",
+    "note_all",
     "note_open",
     "open_since",
+    "pack_notes",
     "purge",
     "room_needed",
     "spread",
@@ -64,8 +65,10 @@ INF = np.int64(2**63 - 1)
 TIME, KEY, CHANGE_REFS, LABELS = 0, 1, 2, 3
 # columns of an entry; its time is the first column, too
 REFS, SHOWN, SUMS = 1, 2, 3
-# columns of a slab
-START, SIZE, ROOM = 0, 1, 2
+# columns of a slab; the last is free for who has the slabs: a note of the key, the cursor of its records
+START, SIZE, ROOM, MARK = 0, 1, 2, 3
+SLAB = 4
+"""columns, so that no slab lies on two lines of the cache"""
 # columns of what a batch has touched
 T_KEY, T_FIRST, T_SCRATCH, T_OLD, T_NEW = 0, 1, 2, 3, 4
 
@@ -272,7 +275,7 @@ def room_needed(slabs, entries, keys, first, changes):
             for x in range(3):
                 prefetch(entries, last - x)
         k = keys[i]
-        start, size, room = slabs[k]
+        start, size, room, _ = slabs[k]
         new = first[i + 1] - first[i]
         if size + new > room:
             pool += 1 << _rooms(size + new)
@@ -293,7 +296,7 @@ def _rooms(size):
 def make_room(
     slabs, top, free, keys, first, entries,
     cti,  # what it has frozen may go
-    cursors,  # ... if a key's cursor has passed it; or, without cursors, if its row has ended
+    has_cursors,  # ... if a key's cursor has passed it; or, without cursors, if its row has ended
 ):  # fmt: skip
     """Move the slabs that are too small for their changes; the new top, and how many entries went.
 
@@ -305,21 +308,21 @@ def make_room(
         if i + _AHEAD < len(keys):
             prefetch(slabs, keys[i + _AHEAD])
         k = keys[i]
-        start, size, room = slabs[k]
+        start, size, room, _ = slabs[k]
         new = first[i + 1] - first[i]
         if size + new > room:
             past = 0
             while past < size and entries[start + past, TIME] < cti:
                 past += 1
-            past = min(past, cursors[k]) if len(cursors) > 0 else max(past - 1, 0)
+            past = min(past, slabs[k, MARK]) if has_cursors else max(past - 1, 0)
             if past > 0:
                 size -= past
                 for x in range(start, start + size):
                     _copy(entries, x + past, entries, x)
                 slabs[k, SIZE] = size
                 gone += past
-                if len(cursors) > 0:
-                    cursors[k] -= past
+                if has_cursors:
+                    slabs[k, MARK] -= past
         if size + new > room:
             n = _rooms(size + new)
             place = free[n]
@@ -362,8 +365,9 @@ def merge(
         if c + 2 * _AHEAD < len(keys):
             prefetch(slabs, keys[c + 2 * _AHEAD])
             last = slabs[keys[c + _AHEAD], START] + slabs[keys[c + _AHEAD], SIZE] - 1
-            for x in range(3):
-                prefetch(entries, last - x)
+            # where the next one would go, too: the slab of a new key is as cold as any
+            for x in range(4):
+                prefetch(entries, last + 1 - x)
         k = keys[c]
         base, n = slabs[k, START], slabs[k, SIZE]
         j, stop = first[c], first[c + 1]
@@ -516,46 +520,73 @@ def emit(
     return n
 
 
-@njit(cache=True, inline="always")
-def _is_open_since(slabs, entries, key, time):
-    """Whether a key's last row is open since then, and nothing of it is shown."""
-    if key >= len(slabs) or slabs[key, SIZE] == 0:
-        return False
-    last = slabs[key, START] + slabs[key, SIZE] - 1
-    return entries[last, TIME] == time and entries[last, SUMS] > 0 and entries[last, SHOWN] <= time
-
-
 @njit(cache=True)
-def note_open(waiting, filled, bounds, keys, since):
+def note_open(waiting, filled, bounds, slabs, keys, since):
     """Note since when these keys' last rows are open and nothing of them is shown; INF: it is not so.
 
-    Notes lie in chunks; `bounds` are no later than the earliest note of each. How many there are now.
+    A key's last note is the one that holds, and its slab says where that is: one more than its place, 0
+    if there is none. Others are struck out (key -1). Notes lie in chunks; `bounds` are no later than the
+    earliest note of each. How many places are used now.
     """
     for i in range(len(keys)):
-        time = since[i]
+        if i + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[i + 2 * _AHEAD])
+            prefetch(waiting, slabs[keys[i + _AHEAD], MARK] - 1)
+        key, time = keys[i], since[i]
+        if slabs[key, MARK] > 0:
+            waiting[slabs[key, MARK] - 1, 1] = -1
+            slabs[key, MARK] = 0
         if time < INF:
-            waiting[filled, 0], waiting[filled, 1] = time, keys[i]
+            waiting[filled, 0], waiting[filled, 1] = time, key
             chunk = filled // CHUNK
             if filled % CHUNK == 0 or time < bounds[chunk]:
                 bounds[chunk] = time
             filled += 1
+            slabs[key, MARK] = filled
     return filled
 
 
 @njit(cache=True)
-def all_open(slabs, entries, since):
-    """The same of all keys: since when each has such a row."""
+def note_all(waiting, bounds, slabs, entries):
+    """The same of all keys, by their last entries; there are no other notes."""
+    filled = 0
     for k in range(len(slabs)):
-        since[k] = INF
-        if slabs[k, SIZE] > 0:
-            time = entries[slabs[k, START] + slabs[k, SIZE] - 1, TIME]
-            if _is_open_since(slabs, entries, k, time):
-                since[k] = time
+        if k + _AHEAD < len(slabs):
+            prefetch(entries, slabs[k + _AHEAD, START] + slabs[k + _AHEAD, SIZE] - 1)
+        slabs[k, MARK] = 0
+        if slabs[k, SIZE] == 0:
+            continue
+        last = slabs[k, START] + slabs[k, SIZE] - 1
+        time = entries[last, TIME]
+        if entries[last, SUMS] > 0 and entries[last, SHOWN] <= time:
+            waiting[filled, 0], waiting[filled, 1] = time, k
+            if filled % CHUNK == 0 or time < bounds[filled // CHUNK]:
+                bounds[filled // CHUNK] = time
+            filled += 1
+            slabs[k, MARK] = filled
+    return filled
 
 
 @njit(cache=True)
-def open_since(waiting, filled, bounds, slabs, entries):
-    """The earliest note that still holds, INF if none. Notes that do not are struck out (key -1)."""
+def pack_notes(waiting, filled, bounds, slabs):
+    """Move the notes that hold together. How many there are."""
+    n = 0
+    for i in range(filled):
+        if i + _AHEAD < filled and waiting[i + _AHEAD, 1] >= 0:
+            prefetch(slabs, waiting[i + _AHEAD, 1])
+        time, key = waiting[i]
+        if key >= 0:
+            waiting[n, 0], waiting[n, 1] = time, key
+            if n % CHUNK == 0 or time < bounds[n // CHUNK]:
+                bounds[n // CHUNK] = time
+            n += 1
+            slabs[key, MARK] = n
+    return n
+
+
+@njit(cache=True)
+def open_since(waiting, filled, bounds):
+    """The earliest note that holds, INF if none."""
     chunks = (filled + CHUNK - 1) // CHUNK
     while True:
         earliest = 0
@@ -565,20 +596,9 @@ def open_since(waiting, filled, bounds, slabs, entries):
         if chunks == 0 or bounds[earliest] == INF:
             return INF
         least = INF
-        stop = min((earliest + 1) * CHUNK, filled)
-        for i in range(earliest * CHUNK, stop):
-            if i + 2 * _AHEAD < stop:
-                prefetch(slabs, waiting[i + 2 * _AHEAD, 1])
-                soon = waiting[i + _AHEAD, 1]
-                if 0 <= soon < len(slabs):
-                    prefetch(entries, slabs[soon, START] + slabs[soon, SIZE] - 1)
-            time, key = waiting[i]
-            if key < 0:
-                continue
-            if not _is_open_since(slabs, entries, key, time):
-                waiting[i, 1] = -1
-            elif time < least:
-                least = time
+        for i in range(earliest * CHUNK, min((earliest + 1) * CHUNK, filled)):
+            if waiting[i, 1] >= 0 and waiting[i, 0] < least:
+                least = waiting[i, 0]
         if least == bounds[earliest]:
             return least
         bounds[earliest] = least
@@ -589,6 +609,8 @@ def purge(slabs, entries, cti):
     """Forget entries whose row ended before the cti: how many are left."""
     left = 0
     for k in range(len(slabs)):
+        if k + _AHEAD < len(slabs):
+            prefetch(entries, slabs[k + _AHEAD, START])
         start, n = slabs[k, START], slabs[k, SIZE]
         gone = 0
         while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
@@ -610,10 +632,15 @@ def compact(slabs, keep, entries, new_slabs, new_entries):
     """Move the entries of the kept keys together, with room for some more; the new top."""
     top = 0
     for i in range(len(keep)):
-        start, size, _ = slabs[keep[i]]
+        if i + _AHEAD < len(keep):
+            # slabs have moved: in order of their keys, entries are anywhere
+            prefetch(entries, slabs[keep[i + _AHEAD], START])
+            prefetch(entries, slabs[keep[i + _AHEAD], START] + 2)
+        start, size, _, mark = slabs[keep[i]]
         for x in range(size):
             _copy(entries, start + x, new_entries, top + x)
         room = 1 << _rooms(size + 1) if size > 0 else 0
         new_slabs[i, START], new_slabs[i, SIZE], new_slabs[i, ROOM] = top, size, room
+        new_slabs[i, MARK] = mark
         top += room
     return top

@@ -322,6 +322,8 @@ def _pack(stored, kept):
 def _insert_rows(slots, stored, size):
     mask = np.uint64(len(slots) - 1)
     for number in range(size):
+        if number + _AHEAD < size:
+            prefetch_at(slots, _mixed(_hash_row(stored, number + _AHEAD)) & mask)
         at = _mixed(_hash_row(stored, number)) & mask
         while slots[at] >= 0:
             at = (at + np.uint64(1)) & mask

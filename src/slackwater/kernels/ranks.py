@@ -38,12 +38,26 @@ from slackwater.kernels.endpoints import (
     SIZE,
     START,
     SUMS,
+    T_KEY,
     TIME,
     _first_from,
 )
+from slackwater.kernels.prefetch import prefetch
 from slackwater.kernels.records import COUNT
 
-__all__ = ["COPIES", "IS_NULL", "KEY", "LABEL", "NUMBER", "OUT", "follow", "lengthened", "move"]
+__all__ = [
+    "COPIES",
+    "IS_NULL",
+    "KEY",
+    "LABEL",
+    "NUMBER",
+    "OUT",
+    "follow",
+    "lengthened",
+    "mark",
+    "move",
+    "rename",
+]
 
 # columns of an item
 NUMBER, COPIES = 0, 1
@@ -53,6 +67,10 @@ OUT = 5
 """columns of the output"""
 # in the script
 _S_KEY, _S_LABEL = 0, 2
+_AHEAD = 8
+"""rounds between fetching a place and going there"""
+_FEW = 4
+"""of a list's items, so many are fetched ahead"""
 
 
 @njit(cache=True, inline="always")
@@ -235,6 +253,14 @@ def follow(
     items = np.empty((64, 2), dtype=np.int64)
     diff = np.empty((16, 2), dtype=np.int64)
     for c in range(len(touched)):
+        if c + 3 * _AHEAD < len(touched):
+            prefetch(lists, touched[c + 3 * _AHEAD, T_KEY])
+            prefetch(pool, lists[touched[c + 2 * _AHEAD, T_KEY], START])
+            soon = touched[c + _AHEAD, T_KEY]
+            for item in range(lists[soon, START], lists[soon, START] + min(lists[soon, SIZE], _FEW)):
+                prefetch(values, pool[item, NUMBER])
+            for change in range(first[c + _AHEAD], first[c + _AHEAD + 1]):
+                prefetch(values, changes[change, LABELS])
         k, x, i, olds, news = touched[c]
         j, stop = first[c], first[c + 1]
         size, diffs = lists[k, SIZE], 0
@@ -321,6 +347,26 @@ def move(script, values, order, descending, lists, pool, top):
         top = _store(lists, pool, top, k, items, size)
         s = stop
     return pool, top
+
+
+@njit(cache=True)
+def mark(slabs, table, column, used):
+    """Which payloads these slabs speak of."""
+    for k in range(len(slabs)):
+        if k + _AHEAD < len(slabs):
+            prefetch(table, slabs[k + _AHEAD, START])
+        for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
+            used[table[x, column]] = True
+
+
+@njit(cache=True)
+def rename(slabs, table, column, numbers):
+    """Payloads have new numbers."""
+    for k in range(len(slabs)):
+        if k + _AHEAD < len(slabs):
+            prefetch(table, slabs[k + _AHEAD, START])
+        for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
+            table[x, column] = numbers[table[x, column]]
 
 
 @njit(cache=True)

@@ -23,6 +23,7 @@ from numba import njit
 
 from slackwater.kernels.endpoints import (
     LABELS,
+    MARK,
     SIZE,
     START,
     T_FIRST,
@@ -32,11 +33,13 @@ from slackwater.kernels.endpoints import (
     _first_from,
     _rooms,
 )
-from slackwater.kernels.prefetch import prefetch, prefetch_at
+from slackwater.kernels.prefetch import prefetch
 
-__all__ = ["COUNT", "S_COUNT", "S_KEY", "S_LABELS", "follow", "forget", "script_room"]
+__all__ = ["COUNT", "CURSOR", "S_COUNT", "S_KEY", "S_LABELS", "follow", "forget", "script_room"]
 
 COUNT = 1
+CURSOR = MARK
+"""the column of a slab"""
 _AHEAD = 8
 """rounds between fetching a place and going there"""
 # columns of a script
@@ -44,29 +47,28 @@ S_KEY, S_COUNT, S_LABELS = 0, 1, 2
 
 
 @njit(cache=True, inline="always")
-def _fetch(slabs, records, cursors, far, near):
+def _fetch(slabs, records, far, near):
     """Where a key is that comes later, and the last records of one that comes soon."""
     prefetch(slabs, far)
-    prefetch_at(cursors, far)
     last = slabs[near, START] + slabs[near, SIZE] - 1
-    prefetch(records, last)
-    prefetch(records, last - 2)
+    prefetch(records, last + 1)
+    prefetch(records, last - 1)
 
 
 @njit(cache=True)
-def script_room(slabs, records, cursors, keys, first, changes, touched):
+def script_room(slabs, records, keys, first, changes, touched):
     """Rows of the pool to allot, moves and reads that `follow` makes at most, and its scratch."""
     pool = moves = scratch = 0
     for i in range(len(keys)):
         if i + 2 * _AHEAD < len(keys):
-            _fetch(slabs, records, cursors, keys[i + 2 * _AHEAD], keys[i + _AHEAD])
-        start, size, room = slabs[keys[i]]
+            _fetch(slabs, records, keys[i + 2 * _AHEAD], keys[i + _AHEAD])
+        start, size, room, cursor = slabs[keys[i]]
         new = first[i + 1] - first[i]
         if size + new > room:
             pool += 1 << _rooms(size + new)
         q = _first_from(records, start, size, changes[first[i], TIME])
         tail = size - q
-        moves += abs(cursors[keys[i]] - q) + tail + new + touched[i, T_NEW]
+        moves += abs(cursor - q) + tail + new + touched[i, T_NEW]
         scratch = max(scratch, tail)
     return pool, moves, scratch
 
@@ -91,7 +93,7 @@ def _move(script, n, key, count, records, x, labels):
 
 @njit(cache=True)
 def follow(
-    slabs, records, cursors,
+    slabs, records,
     first, changes, labels,  # of each touched key
     touched, entries,
     scratch, script,
@@ -104,13 +106,13 @@ def follow(
     for c in range(len(touched)):
         if c + 2 * _AHEAD < len(touched):
             near, far = touched[c + _AHEAD, T_KEY], touched[c + 2 * _AHEAD, T_KEY]
-            _fetch(slabs, records, cursors, far, near)
+            _fetch(slabs, records, far, near)
             prefetch(entries, touched[c + _AHEAD, T_FIRST])
         k = touched[c, T_KEY]
         base, size = slabs[k, START], slabs[k, SIZE]
         j, stop = first[c], first[c + 1]
         q = _first_from(records, base, size, changes[j, TIME])
-        at = cursors[k]
+        at = slabs[k, CURSOR]
         while at > q:
             at -= 1
             _move(script, n, k, -records[base + at, COUNT], records, base + at, labels)
@@ -160,12 +162,12 @@ def follow(
                 at += 1
             script[n, S_KEY], script[n, S_COUNT], script[n, S_LABELS] = k, 0, x
             n += 1
-        cursors[k] = at
+        slabs[k, CURSOR] = at
     return n, grown
 
 
 @njit(cache=True)
-def forget(slabs, records, cursors, labels, cti, script):
+def forget(slabs, records, labels, cti, script):
     """Forget the records before the cti; the cursor goes past them.
 
     How long the script is, and how many records are left. A script without room is only measured.
@@ -173,9 +175,11 @@ def forget(slabs, records, cursors, labels, cti, script):
     n = left = 0
     only_count = len(script) == 0
     for k in range(len(slabs)):
-        base, size, _ = slabs[k]
+        if k + _AHEAD < len(slabs):
+            prefetch(records, slabs[k + _AHEAD, START])
+            prefetch(records, slabs[k + _AHEAD, START] + slabs[k + _AHEAD, SIZE] - 1)
+        base, size, _, at = slabs[k]
         gone = _first_from(records, base, size, cti)
-        at = cursors[k]
         if only_count:
             n += max(0, gone - at)
             continue
@@ -187,6 +191,6 @@ def forget(slabs, records, cursors, labels, cti, script):
             for a in range(2 + labels):
                 records[x, a] = records[x + gone, a]
         slabs[k, SIZE] = size - gone
-        cursors[k] = at - gone
+        slabs[k, CURSOR] = at - gone
         left += size - gone
     return n, left

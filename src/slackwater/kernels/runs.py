@@ -42,7 +42,6 @@ from numba import njit
 
 from slackwater.kernels.endpoints import (
     REFS,
-    ROOM,
     SIZE,
     START,
     SUMS,
@@ -52,6 +51,7 @@ from slackwater.kernels.endpoints import (
     T_OLD,
     T_SCRATCH,
     TIME,
+    _copy,
 )
 from slackwater.kernels.prefetch import prefetch
 from slackwater.kernels.tournament import NONE, renew
@@ -492,13 +492,13 @@ def purge(rule, slabs, entries, tree, leaves, cti):
     left = 0
     is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
     for k in range(len(slabs)):
+        if k + _AHEAD < len(slabs):
+            prefetch(entries, slabs[k + _AHEAD, START])
         base, n = slabs[k, START], slabs[k, SIZE]
         if n == 0:
             continue
         if entries[base + n - 1, TIME] < cti:
             # after its last endpoint a payload is gone
-            slabs[k, START] += n
-            slabs[k, ROOM] -= n
             slabs[k, SIZE] = 0
             continue
         left += n
@@ -530,8 +530,9 @@ def purge(rule, slabs, entries, tree, leaves, cti):
             entries[at + step, REFS] = 1
             entries[at + step, SUMS] = step + 1
             entries[at + step, SUMS + 1] = step + 1 if rule in (INTERSECT, BAG_INTERSECT) else 0
-        slabs[k, START] = at
+        # a slab keeps its place and room
+        for x in range(at, base + n):
+            _copy(entries, x, entries, x - (at - base))
         slabs[k, SIZE] = n - (at - base)
-        slabs[k, ROOM] -= at - base
         left -= at - base
     return left

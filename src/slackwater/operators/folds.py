@@ -101,6 +101,8 @@ class Fold:
 
     def _typed(self, results: list[Any], reads: Ints) -> pl.DataFrame:
         """The results as a column; what the declared type cannot hold is refused."""
+        if self.dtype == pl.Float64 and all(type(result) is float for result in results):
+            return pl.DataFrame([pl.Series(_RESULT, results, dtype=pl.Float64)])
         try:
             return payload_frame([{_RESULT: result} for result in results], self.schema)
         except InvalidElement as refusal:

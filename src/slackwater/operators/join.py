@@ -314,8 +314,8 @@ def _sweep(state: State, cti: int) -> None:
         with_endpoints = state.covered.sweep(cti)[: len(in_use)]
         in_use[: len(with_endpoints)] |= with_endpoints
     are_few = 2 * np.count_nonzero(in_use) < len(in_use)
-    if state.covered is not None:
-        # also where no key is renumbered, since it lays what is left together
+    if state.covered is not None and (are_few or state.covered.timelines.is_loose(len(in_use))):
+        # it may be that no key is renumbered: it lays what is left together
         kept = in_use[: len(with_endpoints)] | (not are_few)
         state.covered.renumber(kept)
     if are_few:

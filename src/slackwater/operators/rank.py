@@ -36,6 +36,7 @@ import polars as pl
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import endpoints, ranks
+from slackwater.kernels.arrays import Spares
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.labels import Labels
 from slackwater.operators.step import Answer, Description
@@ -43,7 +44,7 @@ from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.expressions import type_of
 from slackwater.punctuations import Punctuation
-from slackwater.records import Records, rows_of
+from slackwater.records import Records
 from slackwater.state import sweep_after
 from slackwater.timelines import Timelines, Touched, Weights
 from slackwater.times import INF
@@ -57,6 +58,8 @@ endpoint_kernel: Any = endpoints
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_LOOSE = 16
+"""so many rows of a pool for each item and group are too many"""
 # what a change is about: the number of its payload, first of its labels in a record and when pending
 _IN_RECORD, _IN_PENDING = 2, endpoints.LABELS
 
@@ -65,23 +68,40 @@ _IN_RECORD, _IN_PENDING = 2, endpoints.LABELS
 class Lists:
     """Who is alive in each group at the cursor of its records, in order of their values."""
 
-    slabs: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    slabs: Ints = field(default_factory=lambda: np.zeros((0, endpoints.SLAB), dtype=np.int64))
     pool: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     top: int = 0
+    spares: Spares = field(default_factory=Spares)
 
     def admit(self, groups: int) -> None:
         """There are so many groups now, at least."""
-        if groups > len(self.slabs):
-            more = max(groups, 2 * len(self.slabs)) - len(self.slabs)
-            self.slabs = np.concatenate([self.slabs, np.zeros((more, 3), dtype=np.int64)])
+        known = len(self.slabs)
+        if groups > known:
+            self.slabs = self.spares.enlarged(self.slabs, max(groups, 2 * known), known, fill=0)
+
+    @property
+    def size(self) -> int:
+        """How many items there are."""
+        return int(self.slabs[:, endpoints.SIZE].sum())
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether lists that have moved leave so much behind that it is worth packing."""
+        return self.top > _LOOSE * (self.size + len(self.slabs))
 
     def renumber(self, alive: Mask) -> None:
         """Other groups are gone, and these are numbered from 0."""
         self.admit(len(alive))
         keep = np.flatnonzero(alive)
         room = 4 * int(self.slabs[keep, endpoints.SIZE].sum())
-        slabs, pool = np.zeros((len(keep), 3), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
+        room = max(room, min(len(self.pool), 4 * room))
+        slabs = self.spares.filled(
+            0, max(len(keep), min(len(self.slabs), 4 * len(keep))), endpoints.SLAB
+        )
+        pool = self.spares.empty(room, 2)
         self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
+        self.spares.give_back(self.slabs)
+        self.spares.give_back(self.pool)
         self.slabs, self.pool = slabs, pool
 
 
@@ -98,6 +118,7 @@ class State:
     values: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
     """by number of payload, see kernels/ranks.py; there is room for more"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
+    spares: Spares = field(default_factory=Spares)
 
 
 @dataclass(frozen=True)
@@ -150,7 +171,7 @@ class Rank:
         timelines, records, lists = state.timelines, state.records, state.lists
         records.admit(len(timelines.slabs))
         lists.admit(len(timelines.slabs))
-        cursors = records.cursors[what.touched[:, endpoints.T_KEY]]
+        cursors = records.cursors(what.touched[:, endpoints.T_KEY])
         script = records.follow(timelines, what)
         is_cut = np.empty(len(what.touched), dtype=np.bool_)
         since = np.empty(len(what.touched), dtype=np.int64)
@@ -211,7 +232,7 @@ class Rank:
         if not len(key):
             return Batch.empty(self.node.schema)
         records, lists = state.records, state.lists
-        at_end = records.cursors[key] == records.slabs[key, endpoints.SIZE]
+        at_end = records.cursors(key) == records.slabs[key, endpoints.SIZE]
         assert at_end.all(), "with a horizon, a stretch that is touched goes to the last entry"
         order = self._order(state)
         out = kernel.lengthened(key, vs, old_ve, new_ve, *order, lists.slabs, lists.pool)
@@ -224,24 +245,26 @@ class Rank:
         timelines, records, lists = state.timelines, state.records, state.lists
         timelines.sweep(cti)
         every = len(timelines.slabs)
-        alive = timelines.in_use(every)
         records.admit(every)
         lists.admit(every)
         script = records.forget(cti)
         lists.pool, lists.top = kernel.move(
             script, *self._order(state), lists.slabs, lists.pool, lists.top
         )
-        records.renumber(alive)
-        lists.renumber(alive)
-        groups = state.groups.keep(alive[: len(state.groups)])
-        timelines.renumber(alive[: len(groups)], groups)
-        _forget_payloads(state, groups)
+        if timelines.is_loose(len(state.groups)) or lists.is_loose:
+            alive = timelines.in_use(every)
+            records.renumber(alive)
+            lists.renumber(alive)
+            groups = state.groups.keep(alive[: len(state.groups)])
+            timelines.renumber(alive[: len(groups)], groups)
+            known = state.values[: len(state.payloads), ranks.KEY]
+            known[:] = groups[known]
+        _forget_payloads(state)
         state.sweep_at = sweep_after(_remembered(state))
 
     def describe(self, state: State) -> Description:
         """One row per endpoint, who comes or goes, and who is alive."""
-        alive = int(state.lists.slabs[:, endpoints.SIZE].sum())
-        return Description(state_rows=state.timelines.rows() + state.records.size + alive)
+        return Description(state_rows=state.timelines.rows() + state.records.size + state.lists.size)
 
 
 def _numbered(state: State, payload: pl.DataFrame, values: pl.Series) -> Ints:
@@ -257,9 +280,7 @@ def _numbered(state: State, payload: pl.DataFrame, values: pl.Series) -> Ints:
         payload, values = payload[is_new[first]], values[is_new[first]]
     is_null = values.is_null().to_numpy()
     if count > len(state.values):
-        larger = np.zeros((max(count, 2 * known), 3), dtype=np.int64)
-        larger[:known] = state.values[:known]
-        state.values = larger
+        state.values = state.spares.enlarged(state.values, max(count, 2 * known), known)
     new = state.values[known:count]
     new[:, ranks.KEY] = state.groups.number(payload)
     new[:, ranks.IS_NULL] = is_null
@@ -275,26 +296,28 @@ def _remembered(state: State) -> int:
     return state.timelines.rows() + state.records.size + len(state.payloads)
 
 
-def _forget_payloads(state: State, groups: Ints) -> None:
-    """Forget the payloads and values that nobody uses; groups have these new numbers."""
+def _forget_payloads(state: State) -> None:
+    """Forget the payloads and values that nobody uses."""
     records, lists, pending = state.records, state.lists, state.timelines.pending
-    users: list[tuple[Ints, Ints, int]] = [
-        (records.pool, records.in_use(), _IN_RECORD),
-        (lists.pool, rows_of(lists.slabs), ranks.NUMBER),
-        (pending.pool, pending.used(), _IN_PENDING),
+    users = [
+        (records.slabs, records.pool, _IN_RECORD),
+        (lists.slabs, lists.pool, ranks.NUMBER),
     ]
     count = len(state.payloads)
     used = np.zeros(count, dtype=np.bool_)
-    for table, rows, column in users:
-        used[table[rows, column]] = True
+    for user in users:
+        kernel.mark(*user, used)
+    waiting = pending.used()
+    used[pending.pool[waiting, _IN_PENDING]] = True
     numbers = state.payloads.keep(used)
-    for table, rows, column in users:
-        table[rows, column] = numbers[table[rows, column]]
-    state.values = state.values[:count][used]
-    state.values[:, ranks.KEY] = groups[state.values[:, ranks.KEY]]
+    for user in users:
+        kernel.rename(*user, numbers)
+    pending.pool[waiting, _IN_PENDING] = numbers[pending.pool[waiting, _IN_PENDING]]
+    values = state.values[: len(state.payloads)]
+    values[:] = state.values[:count][used]
     if state.labels.is_numbered:
-        with_value = state.values[:, ranks.IS_NULL] == 0
+        with_value = values[:, ranks.IS_NULL] == 0
         in_use = np.zeros(len(state.labels), dtype=np.bool_)
-        in_use[state.values[with_value, ranks.LABEL]] = True
+        in_use[values[with_value, ranks.LABEL]] = True
         labels = state.labels.keep(in_use)
-        state.values[with_value, ranks.LABEL] = labels[state.values[with_value, ranks.LABEL]]
+        values[with_value, ranks.LABEL] = labels[values[with_value, ranks.LABEL]]
