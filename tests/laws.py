@@ -299,6 +299,12 @@ for _name, _build in GROUPED.items():
 WAITING = (Align, Cleanse, Sort)
 
 
+def answers_at_once(root: Node) -> bool:
+    """Whether the answer after every batch is the oracle's over the input so far."""
+    waits = any(isinstance(node, WAITING) for node in walk(rewritten(root)))
+    return not waits and all(latency is sw.EAGER for latency in output_latencies(root).values())
+
+
 @dataclass
 class Trial:
     """A case under observation: checks every law after every batch that is pushed."""
@@ -308,9 +314,7 @@ class Trial:
     def __post_init__(self) -> None:
         self.execution = Execution(self.case.query.node)
         self.output = self.execution.output
-        latencies = output_latencies(self.case.query.node).values()
-        waits = any(isinstance(node, WAITING) for node in walk(rewritten(self.case.query.node)))
-        self.eager = not waits and all(latency is sw.EAGER for latency in latencies)
+        self.eager = answers_at_once(self.case.query.node)
         self.said: dict[Source, Bag] = {_node(s): Bag() for s in self.case.sources}
         self._answer = Bag()
         self._oracle: History | None = None

@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bags import Bag
-from tests.laws import CASES, WAITING
+from tests.laws import CASES, answers_at_once
 
 import slackwater as sw
 from slackwater.distributed.bucket import Bucket
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.rehearsal import Rehearsal
 from slackwater.oracle import meaning
-from slackwater.plan.nodes import Node, Source, walk
-from slackwater.plan.properties import output_latencies
-from slackwater.plan.rewrites import rewritten
+from slackwater.plan.nodes import Node, Source
 from slackwater.testing import batchings, histories, streams
 from slackwater.validity import Validator
 
@@ -41,8 +39,7 @@ def test_a_plan_in_buckets_means_what_it_means(name: str, data: st.DataObject) -
     at_work = Rehearsal(
         program, seed=data.draw(st.integers(0, 9)), meddle=lambda b: _restored(program, b)
     )
-    waits = any(isinstance(node, WAITING) for node in walk(rewritten(root)))
-    eager = not waits and all(each is sw.EAGER for each in output_latencies(root).values())
+    eager = answers_at_once(root)
 
     waiting: dict[tuple[Source, str], list[sw.Batch]] = {}
     said: dict[Node, Bag] = {}
