@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -123,10 +123,10 @@ def _in_groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
 # which cases
 
 
-def _features(name: str) -> set[Hashable]:
+def _features(name: str) -> set[object]:
     """What a case tries."""
     root = CASES[name]().query.node
-    features: set[Hashable] = set(output_latencies(root).values())
+    features: set[object] = set(output_latencies(root).values())
     for node in [*nodes.walk(root), *nodes.walk(rewritten(root))]:
         features.add(type(node))
         if isinstance(node, nodes.Join):
