@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +23,7 @@ from slackwater.distributed.bucket import Said, parcels_of
 from slackwater.distributed.host import Host
 from slackwater.distributed.parcels import From, Parcel, from_arrow, spread
 from slackwater.distributed.program import Program, program_of
+from slackwater.distributed.quarters import Quarters, clear, inode_of
 from slackwater.distributed.store import Place, Store
 
 SOURCE = sw.stream({"k": int, "v": int}, name="s")
@@ -82,45 +90,132 @@ def test_another_plan_is_refused_and_the_same_goes_on(tmp_path: Path) -> None:
     assert "Min" in error.value.detail
 
 
-def test_a_keeper_does_it_for_others(tmp_path: Path) -> None:
-    """It is started when it is needed, and again when it is gone."""
+def test_hosts_may_take_turns(tmp_path: Path) -> None:
+    """A bucket goes from one to the other and back; each is behind when it is asked again."""
     wanted = _undisturbed(tmp_path / "a")
-    pickled = pickle.dumps(_program())
-    run = f"test-{tmp_path.name}"[-40:]
-    try:
-        for number in range(4):
-            if number == 2:
-                keeper.dismiss(run)
-            asked = keeper.Asked(
-                WHERE, number, number, _parcels(number), program=pickled, root=str(tmp_path / "b")
-            )
-            told = keeper.ask(run, 0, asked)
-            said = [(p.promise, list(p.batch(QUERY.schema))) for p in from_arrow(told.rows)]
-            assert said == wanted[number]
-            assert told.header["standing"]["rows_in"] == 20
-    finally:
-        keeper.dismiss(run)
-        _wait_for_the_end()
-    assert not keeper._directory(run).joinpath("0.socket").exists()
+    hosts_ = [Host(_program(), Store(str(tmp_path / "b"))) for _ in range(2)]
+    for number, which in enumerate((0, 1, 1, 0, 1, 0, 0, 1)):
+        said = hosts_[which].step(WHERE, number, _parcels(number), now=number)
+        assert _shown(said) == wanted[number]
 
 
-def test_what_goes_wrong_in_a_keeper_is_told(tmp_path: Path) -> None:
-    run = f"test-{tmp_path.name}"[-40:]
-    pickled = pickle.dumps(_program())
-    try:
-        asked = keeper.Asked(WHERE, 5, 5, _parcels(5), program=pickled, root=str(tmp_path))
-        with pytest.raises(sw.OperatorError, match="cannot be restored"):
-            keeper.ask(run, 0, asked)
-    finally:
-        keeper.dismiss(run)
-        _wait_for_the_end()
+def test_a_batch_that_another_host_has_run_again_is_taken_from_there(tmp_path: Path) -> None:
+    """What came in differed, as it does where rows are drawn anew: all go on from the last attempt."""
+    wanted = _undisturbed(tmp_path / "a")
+    one, other = (Host(_program(), Store(str(tmp_path / "b"))) for _ in range(2))
+    one.step(WHERE, 0, _parcels(7), now=0)
+    other.step(WHERE, 0, _parcels(0), now=0)
+    assert _shown(one.step(WHERE, 1, _parcels(1), now=1)) == wanted[1]
+    # and where the first attempt is asked for again, it is run again
+    other.step(WHERE, 1, _parcels(6), now=1)
+    assert _shown(one.step(WHERE, 1, _parcels(1), now=1)) == wanted[1]
+    assert _shown(other.step(WHERE, 2, _parcels(2), now=2)) == wanted[2]
 
 
-def _wait_for_the_end() -> None:
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of an application, whose keepers end with the test."""
+    # short: the name of a socket has at most a hundred characters
+    temporary = tempfile.mkdtemp()
+    monkeypatch.setattr(tempfile, "tempdir", temporary)
+    monkeypatch.setenv("TMPDIR", temporary)
+    yield "test"
+    for started in keeper._started:
+        started.terminate()
     for started in keeper._started:
         started.wait(timeout=60)
     keeper._started.clear()
     keeper._connections.clear()
+    assert not list(Path(temporary).iterdir()), "they leave nothing behind"
+    Path(temporary).rmdir()
+
+
+def _asked(number: int, root: Path) -> keeper.Asked:
+    pickled = pickle.dumps(_program())
+    return keeper.Asked(WHERE, number, number, _parcels(number), program=pickled, root=str(root))
+
+
+def test_a_keeper_does_it_for_others(run: str, tmp_path: Path) -> None:
+    """It is started when it is needed, and again when it is gone: killed, or told to end."""
+    wanted = _undisturbed(tmp_path / "a")
+    for number in range(6):
+        if number in (2, 4):
+            [started] = keeper._started
+            started.kill() if number == 2 else started.terminate()
+            started.wait(timeout=60)
+        told = keeper.ask(run, 0, _asked(number, tmp_path / "b"))
+        said = [(p.promise, list(p.batch(QUERY.schema))) for p in from_arrow(told.rows)]
+        assert said == wanted[number]
+        assert told.header["standing"]["rows_in"] == 20
+
+
+def test_what_goes_wrong_in_a_keeper_is_told(run: str, tmp_path: Path) -> None:
+    with pytest.raises(sw.OperatorError, match="cannot be restored"):
+        keeper.ask(run, 0, _asked(5, tmp_path))
+
+
+def test_a_keeper_lives_as_long_as_one_of_those_who_asked(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two executors of a host share it; the one that has started it may go first."""
+    with _process() as first, _process() as second:
+        for number, guardian in enumerate((first, second)):
+            monkeypatch.setattr(keeper, "_guardian", lambda guardian=guardian: guardian.pid)
+            keeper.ask(run, 0, _asked(number, tmp_path / "b"))
+        [started] = keeper._started
+        first.kill()
+        first.wait()
+        told = keeper.ask(run, 0, _asked(2, tmp_path / "b"))
+        assert told.header["standing"]["rows_in"] == 20
+        assert keeper._started == [started]
+        assert started.poll() is None
+        second.kill()
+        second.wait()
+        assert started.wait(timeout=60) == 0
+
+
+@contextmanager
+def _process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+
+
+def test_who_ends_does_not_remove_what_its_successor_has(run: str) -> None:
+    """A keeper that is slow to end finds another's socket in its place."""
+    quarters = Quarters(run)
+    with quarters.entered(0):
+        first = socket.create_server(str(quarters.socket(0)), family=socket.AF_UNIX)
+        inode = inode_of(quarters.socket(0))
+        quarters.socket(0).unlink()
+        second = socket.create_server(str(quarters.socket(0)), family=socket.AF_UNIX)
+    quarters.leave(0, inode)
+    assert quarters.socket(0).exists()
+    assert len(quarters.key) == 32
+    first.close()
+    second.close()
+    clear()
+    assert not quarters.path.exists()
+
+
+def test_many_come_and_go_at_once(run: str) -> None:
+    """The directory is removed and made again under them; nobody ever meets another in a slot."""
+    inside = [0, 0]
+    met = []
+
+    def come_and_go(seed: int) -> None:
+        for turn in range(60):
+            slot = (seed + turn) % 2
+            quarters = Quarters(run)
+            with quarters.entered(slot):
+                inside[slot] += 1
+                met.append(inside[slot])
+                assert len(quarters.key) == 32
+                inside[slot] -= 1
+            quarters.leave(slot, None)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(come_and_go, range(6)))
+    assert set(met) == {1}
 
 
 def test_what_an_attempt_has_left_behind_is_not_trusted(

@@ -2,8 +2,9 @@
 
 Whoever runs a batch asks for one step of one bucket. Usually the bucket is where it should be, one
 batch behind. If it is elsewhere (the process is new, a batch is repeated, the query was taken up from
-an earlier one), it is built again from the store, and comes to the same. A batch that was the last one,
-with the same parcels, is answered as it was: a repetition changes nothing.
+an earlier one, another host had the bucket in the meantime), it is built again from the store, and comes
+to the same. A batch that was the last one, with the same parcels, is answered as it was: a repetition
+changes nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class _Kept:
     """since the state was written last"""
     state_bytes: int = 0
     digest: bytes = b""
+    stamp: tuple[int, int] | None = None
+    """of what was written for its batch"""
     said: Said | None = None
 
 
@@ -51,6 +54,8 @@ class Host:
         parcels = in_order(parcels)
         digest = _digest(parcels, now)
         kept = self._kept.get(place)
+        if kept is not None and not self._is_last(place, kept):
+            kept = None
         if kept is not None and kept.batch == batch and kept.digest == digest and kept.said is not None:
             return kept.said
         if kept is None or kept.batch != batch - 1:
@@ -58,10 +63,11 @@ class Host:
             self._kept.pop(place, None)
             kept = self._rebuilt(place, batch - 1)
         kept.log_bytes += self._store.write_parcels(place, batch, parcels, now)
+        stamp = self._store.parcels_stamp(place, batch)
         # whatever ends it half way, what is kept could not be trusted
         self._kept.pop(place, None)
         kept.said = kept.bucket.step(parcels, now)
-        kept.batch, kept.digest = batch, digest
+        kept.batch, kept.digest, kept.stamp = batch, digest, stamp
         kept.batches += 1
         much = kept.log_bytes > max(_LEAST_LOG, kept.state_bytes)
         many = kept.batches > _MOST_BATCHES and kept.state_bytes <= _LEAST_LOG
@@ -70,6 +76,10 @@ class Host:
             kept.log_bytes = kept.batches = 0
         self._kept[place] = kept
         return kept.said
+
+    def _is_last(self, place: Place, kept: _Kept) -> bool:
+        """Whether nobody has run its batch again: what came in then may have been something else."""
+        return kept.stamp is None or self._store.parcels_stamp(place, kept.batch) == kept.stamp
 
     def _rebuilt(self, place: Place, batch: int) -> _Kept:
         """The bucket as it was behind a batch."""

@@ -7,9 +7,10 @@ batch asks the one that has the bucket:
     worker  --  step of bucket 5, batch 17, parcels  -->  keeper 1
     worker  <--  parcels, ledger, standing           --   keeper 1
 
-A keeper is started by the first who needs it, serves all queries of an application, and ends by itself:
-when its guardian (the process that started the workers) is gone, when nobody has asked for a while, or
-when it is told to. Nothing is lost with it: what it knows is in the store.
+A keeper is started by the first who needs it, serves all queries of an application and all executors of
+its host, and ends by itself: when those who asked are gone (their guardians, the executors that started
+them), or when nobody has asked for a while. Nothing is lost with it: what it knows is in the store. How
+keepers come and go is in quarters.py.
 
 Messages are Arrow streams over a Unix socket, in a directory that is the user's alone; both ends know a
 key. The program comes as its maker pickled it for the workers, by the same hands: nothing else is ever
@@ -18,21 +19,17 @@ unpickled, and nothing that came from a source.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import pickle
-import secrets
-import shutil
+import select
+import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
@@ -45,13 +42,15 @@ from slackwater.distributed.bucket import Said
 from slackwater.distributed.host import Host
 from slackwater.distributed.parcels import SCHEMA, Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
+from slackwater.distributed.quarters import Quarters, clear, inode_of
 from slackwater.distributed.store import Place, Store
 from slackwater.errors import OperatorError, SlackwaterError
 
-__all__ = ["Asked", "Told", "ask", "dismiss", "forget"]
+__all__ = ["Asked", "Told", "ask", "forget", "slot_of"]
 
 IDLE_SECONDS = 600.0
 _START_SECONDS = 60.0
+_TRIES = 3
 
 
 class Asked:
@@ -67,6 +66,7 @@ class Asked:
             "now": now,
             "program": _name(program),
             "root": root,
+            "guardian": _guardian(),
         }
         self.parcels = parcels
         self.program = program
@@ -85,45 +85,43 @@ _connections: dict[str, Connection] = {}
 _started: list[subprocess.Popen[bytes]] = []
 
 
+def slot_of(bucket: int, most: int) -> int:
+    """Which keeper of this host has a bucket: there are as many as cores, and at most so many."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return bucket % max(1, min(most, cores))
+
+
 def ask(run: str, slot: int, asked: Asked) -> Told:
     """Have a keeper of this host do it; start it if there is none."""
     message = _message(asked.header, to_arrow(asked.parcels))
-    for attempt in range(3):
-        connection = _connected(run, slot)
+    for _ in range(_TRIES - 1):
         try:
-            connection.send_bytes(message)
-            header, rows = _parsed(connection.recv_bytes())
-            if header.get("needs") == "program":
-                connection.send_bytes(asked.program)
-                header, rows = _parsed(connection.recv_bytes())
+            return _asked_once(run, slot, message, asked.program)
         except (EOFError, OSError):
             # it is gone: its store is not
             _connections.pop(f"{run}/{slot}", None)
-            if attempt == 2:
-                raise
-            continue
-        if "fact" in header:
-            raise OperatorError(header["fact"], detail=header["detail"], hint=header["hint"])
-        return Told(header, rows)
-    raise AssertionError("unreachable")
+    return _asked_once(run, slot, message, asked.program)
 
 
-def dismiss(run: str) -> None:
-    """Tell the keepers of a run on this host that they are no longer needed."""
-    _tell_all(run, {"end": True})
+def _asked_once(run: str, slot: int, message: bytes, program: bytes) -> Told:
+    connection = _connected(run, slot)
+    connection.send_bytes(message)
+    header, rows = _parsed(connection.recv_bytes())
+    if header.get("needs") == "program":
+        connection.send_bytes(program)
+        header, rows = _parsed(connection.recv_bytes())
+    if "fact" in header:
+        raise OperatorError(header["fact"], detail=header["detail"], hint=header["hint"])
+    return Told(header, rows)
 
 
 def forget(run: str, root: str) -> None:
-    """Tell them that the query with that store has ended."""
-    _tell_all(run, {"forget": root})
-
-
-def _tell_all(run: str, header: dict[str, Any]) -> None:
-    directory = _directory(run)
-    for socket in sorted(directory.glob("*.socket")):
+    """Tell the keepers of this host that the query with that store has ended."""
+    quarters = Quarters(run)
+    for socket in quarters.sockets:
         try:
-            with Client(str(socket), family="AF_UNIX", authkey=_key(directory)) as connection:
-                connection.send_bytes(_message(header, to_arrow([])))
+            with Client(str(socket), family="AF_UNIX", authkey=quarters.key) as connection:
+                connection.send_bytes(_message({"forget": root}, to_arrow([])))
                 connection.recv_bytes()
         except (EOFError, OSError, AuthenticationError):
             # it has ended by itself
@@ -133,74 +131,48 @@ def _tell_all(run: str, header: dict[str, Any]) -> None:
 def _connected(run: str, slot: int) -> Connection:
     name = f"{run}/{slot}"
     if name not in _connections:
-        directory = _directory(run)
-        socket = directory / f"{slot}.socket"
-        with _locked(directory / f"{slot}.lock"):
-            connection = _try(socket, directory)
+        quarters = Quarters(run)
+        with quarters.entered(slot):
+            connection = _try(quarters, slot)
             if connection is None:
-                socket.unlink(missing_ok=True)
-                _start(directory, slot)
-                until = time.monotonic() + _START_SECONDS
-                while (connection := _try(socket, directory)) is None:
-                    if time.monotonic() > until:
-                        raise OperatorError(
-                            "a keeper does not answer",
-                            detail=f"slot {slot}; it was started {_START_SECONDS:.0f} s ago",
-                            hint=f"see {directory}/{slot}.log",
-                        )
-                    time.sleep(0.02)
+                quarters.socket(slot).unlink(missing_ok=True)
+                connection = _start(quarters, slot)
         _connections[name] = connection
     return _connections[name]
 
 
-def _try(socket: Path, directory: Path) -> Connection | None:
+def _try(quarters: Quarters, slot: int) -> Connection | None:
     try:
-        return Client(str(socket), family="AF_UNIX", authkey=_key(directory))
-    except (FileNotFoundError, ConnectionRefusedError, EOFError):
+        return Client(str(quarters.socket(slot)), family="AF_UNIX", authkey=quarters.key)
+    except (FileNotFoundError, ConnectionError, EOFError):
         return None
 
 
-def _directory(run: str) -> Path:
-    """The user's own; short, since the names of sockets have to be."""
-    base = Path(tempfile.gettempdir()) / f"slackwater-{os.getuid()}"
-    base.mkdir(mode=0o700, exist_ok=True)
-    if base.stat().st_uid != os.getuid() or base.stat().st_mode & 0o077:
-        raise OperatorError("the directory of the keepers is not private", detail=str(base))
-    directory = base / run
-    directory.mkdir(mode=0o700, exist_ok=True)
-    return directory
-
-
-def _key(directory: Path) -> bytes:
-    path = directory / "key"
-    with _locked(directory / "key.lock"):
-        if not path.exists():
-            path.touch(mode=0o600)
-            path.write_bytes(secrets.token_bytes(32))
-        return path.read_bytes()
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _start(directory: Path, slot: int) -> None:
-    command = [sys.executable, "-m", "slackwater.distributed.keeper", str(directory), str(slot)]
-    command.append(str(_guardian()))
-    with (directory / f"{slot}.log").open("ab") as log:
+def _start(quarters: Quarters, slot: int) -> Connection:
+    """Start a keeper, and wait until it answers."""
+    command = [sys.executable, "-m", "slackwater.distributed.keeper", quarters.path.name, str(slot)]
+    with quarters.log(slot).open("ab") as log:
         started = subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "POLARS_MAX_THREADS": "1"},
+            env={**os.environ, "POLARS_MAX_THREADS": "1", "SLACKWATER_GUARDIAN": str(_guardian())},
         )
     # those that have ended are let go
     _started[:] = [*(other for other in _started if other.poll() is None), started]
+    until = time.monotonic() + _START_SECONDS
+    while (connection := _try(quarters, slot)) is None:
+        if started.poll() is not None or time.monotonic() > until:
+            said = quarters.log(slot).read_text(errors="replace")[-2000:]
+            raise OperatorError(
+                "a keeper does not answer",
+                detail=f"slot {slot}, exit status {started.poll()}: {said.strip() or 'it said nothing'}",
+                hint=f"{' '.join(command)} must run on every host",
+            )
+        time.sleep(0.02)
+    return connection
 
 
 def _guardian() -> int:
@@ -216,43 +188,87 @@ def _guardian() -> int:
 # the side that answers
 
 
+class _Guardians:
+    """Processes whose workers have asked; when the last of them is gone, so is all need for a keeper."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._known: set[int] = set()
+
+    def add(self, pid: int) -> None:
+        """One more; 0 is nobody."""
+        with self._lock:
+            if pid <= 0 or pid in self._files:
+                return
+            try:
+                self._files[pid] = os.pidfd_open(pid)
+            except ProcessLookupError:
+                pass  # gone already
+            except OSError:
+                return  # not on this system: it will end when nobody asks
+            self._known.add(pid)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long, or until one of them is gone; whether there is nobody left."""
+        poll = select.poll()
+        with self._lock:
+            pids = {file: pid for pid, file in self._files.items()}
+        for file in pids:
+            poll.register(file, select.POLLIN)
+        gone = [pids[file] for file, _ in poll.poll(seconds * 1000)]
+        with self._lock:
+            for pid in gone:
+                os.close(self._files.pop(pid))
+            return bool(self._known) and not self._files
+
+
 class _Keeper:
-    def __init__(self, directory: Path, slot: str) -> None:
-        self._directory, self._slot = directory, slot
+    def __init__(self, quarters: Quarters, slot: int) -> None:
+        self._quarters, self._slot = quarters, slot
         self._lock = threading.Lock()
         self._programs: dict[str, Program] = {}
         self._hosts: dict[tuple[str, str], Host] = {}
-        self.asked_last = time.monotonic()
+        self._inode: int | None = None
+        self._asked_last = time.monotonic()
+        self._told_to_end = False
+        self.guardians = _Guardians()
+
+    def listens(self) -> None:
+        """Its socket is there."""
+        self._inode = inode_of(self._quarters.socket(self._slot))
+
+    def end(self, *_: object) -> None:
+        """End soon: nobody is to wait for it here, least of all who holds the lock of its slot."""
+        self._told_to_end = True
+
+    def watch(self) -> None:
+        """End when nobody needs it."""
+        while not (self.guardians.wait(1.0) or self._told_to_end or self._is_idle):
+            pass
+        try:
+            self._quarters.leave(self._slot, self._inode)
+        finally:
+            # what is half done is not in the store, and whoever asked for it is gone or asks again
+            os._exit(0)
 
     @property
-    def is_busy(self) -> bool:
-        """Whether it is at work."""
-        return self._lock.locked()
-
-    def leave(self) -> None:
-        """End, and leave nothing behind but what others still use."""
-        for kind in ("socket", "lock", "log"):
-            (self._directory / f"{self._slot}.{kind}").unlink(missing_ok=True)
-        if not any(self._directory.glob("*.socket")):
-            shutil.rmtree(self._directory, ignore_errors=True)
-        os._exit(0)
+    def _is_idle(self) -> bool:
+        return not self._lock.locked() and time.monotonic() - self._asked_last > IDLE_SECONDS
 
     def serve(self, connection: Connection) -> None:
         try:
             while True:
                 message = connection.recv_bytes()
                 with self._lock:
-                    self.asked_last = time.monotonic()
                     header, rows = _parsed(message)
-                    if "end" in header:
-                        connection.send_bytes(_message({}, to_arrow([])))
-                        self.leave()
+                    self.guardians.add(header.get("guardian", 0))
                     if "forget" in header:
                         self._forget(header["forget"])
                         connection.send_bytes(_message({}, to_arrow([])))
                         continue
                     connection.send_bytes(self._answered(connection, header, rows))
-                    self.asked_last = time.monotonic()
+                    self._asked_last = time.monotonic()
         except (EOFError, OSError):
             # who asked is gone
             connection.close()
@@ -293,26 +309,16 @@ def _told(said: Said) -> dict[str, Any]:
     return {"standing": asdict(said.standing), "entries": entries}
 
 
-def _watch(keeper: _Keeper, guardian: int) -> None:
-    while True:
-        time.sleep(1.0)
-        if not keeper.is_busy and time.monotonic() - keeper.asked_last > IDLE_SECONDS:
-            keeper.leave()
-        if guardian > 0:
-            try:
-                os.kill(guardian, 0)
-            except ProcessLookupError:
-                keeper.leave()
-            except PermissionError:
-                pass  # it lives, and is another user's
-
-
-def main(directory: str, slot: str, guardian: str) -> None:
+def main(run: str, slot: int) -> None:
     """Keep buckets until nobody needs them."""
-    place = Path(directory)
-    keeper = _Keeper(place, slot)
-    threading.Thread(target=_watch, args=(keeper, int(guardian)), daemon=True).start()
-    with Listener(str(place / f"{slot}.socket"), family="AF_UNIX", authkey=_key(place)) as listener:
+    clear()
+    quarters = Quarters(run)
+    keeper = _Keeper(quarters, slot)
+    keeper.guardians.add(int(os.environ.get("SLACKWATER_GUARDIAN", "0")))
+    signal.signal(signal.SIGTERM, keeper.end)
+    with Listener(str(quarters.socket(slot)), family="AF_UNIX", authkey=quarters.key) as listener:
+        keeper.listens()
+        threading.Thread(target=keeper.watch, daemon=True).start()
         while True:
             try:
                 connection = listener.accept()
@@ -345,4 +351,4 @@ def _name(program: bytes) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], int(sys.argv[2]))

@@ -85,6 +85,11 @@ class Store:
         self._write(self._path(place, batch, "parcels"), data)
         return len(data)
 
+    def parcels_stamp(self, place: Place, batch: int) -> tuple[int, int] | None:
+        """Tells a file from another that was written in its place."""
+        info = self._files.get_file_info(self._path(place, batch, "parcels"))
+        return None if info.type is pafs.FileType.NotFound else (info.mtime_ns or 0, info.size)
+
     def read_parcels(self, place: Place, batch: int) -> tuple[list[Parcel], int]:
         """What came in then, and when that was."""
         path = self._path(place, batch, "parcels")

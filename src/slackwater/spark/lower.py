@@ -15,7 +15,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import current_timestamp, unix_micros
 
-from slackwater.distributed.keeper import Asked, ask
+from slackwater.distributed.keeper import Asked, ask, slot_of
 from slackwater.distributed.parcels import SCHEMA, Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
@@ -42,7 +42,7 @@ class Settings:
     root: str
     """where the store is"""
     slots: int
-    """how many keepers a host has"""
+    """how many tasks run at a time, on all hosts; a host has no more keepers, nor more than cores"""
 
 
 def lowered(
@@ -87,7 +87,7 @@ def _stage(
                 yield _plain(passing)
         place = Place(number, bucket)
         asked = Asked(place, batch, now, mine, program=program, root=settings.root)
-        told = ask(settings.run, bucket % settings.slots, asked)
+        told = ask(settings.run, slot_of(bucket, settings.slots), asked)
         yield _plain(told.rows)
         origin = f"{number}/{bucket}"
         news = [news_parcel(STANDING, origin, told.header["standing"])]
