@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -188,10 +189,17 @@ def start(
 
 def _require_python(spark: SparkSession) -> None:
     """Workers must run the driver's interpreter, or they miss our packages."""
-    theirs = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
-    if theirs is not None and os.path.realpath(theirs) != os.path.realpath(sys.executable):
+    # what the session has told them; the environment may have changed since
+    theirs: str = spark.sparkContext.pythonExec
+    found = shutil.which(theirs)
+    if found is None or _interpreter(found) != _interpreter(sys.executable):
         raise PlanError(
             "Spark's workers would run another Python",
-            detail=f"they run {theirs}, this is {sys.executable}",
+            detail=f"they run {theirs} ({found or 'not found'}), this is {sys.executable}",
             hint="set PYSPARK_PYTHON to sys.executable before the session is made",
         )
+
+
+def _interpreter(path: str) -> tuple[str, str]:
+    """A virtual environment's is a link to another, whose packages it does not see: the place counts."""
+    return os.path.realpath(os.path.dirname(path)), os.path.realpath(path)
