@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,15 @@ def test_what_cannot_be_used_is_in_the_ledger_and_the_query_lives(spark: Any, tm
     finally:
         handle.stop()
     assert handle.ledger.counts() == {"ends before it starts": 1, "unknown kind": 1}
+
+
+def test_workers_with_another_python_are_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is the same interpreter, but not of the same environment."""
+    elsewhere = tmp_path / "python"
+    elsewhere.symlink_to(Path(sys.executable).resolve())
+    for theirs in (str(elsewhere), "no-such-python"):
+        monkeypatch.setattr(spark.sparkContext, "pythonExec", theirs)
+        with pytest.raises(sw.PlanError, match="another Python"):
+            s.start(spark, {s: _read(spark, tmp_path)}, checkpoint=str(tmp_path / "checkpoint"))
