@@ -150,7 +150,8 @@ def _try(quarters: Quarters, slot: int) -> Connection | None:
 
 def _start(quarters: Quarters, slot: int) -> Connection:
     """Start a keeper, and wait until it answers."""
-    command = [sys.executable, "-m", "slackwater.distributed.keeper", quarters.path.name, str(slot)]
+    words = [quarters.path.name, str(slot), str(_guardian())]
+    command = [sys.executable, "-m", "slackwater.distributed.keeper", *words]
     with quarters.log(slot).open("ab") as log:
         started = subprocess.Popen(  # noqa: S603
             command,
@@ -158,7 +159,7 @@ def _start(quarters: Quarters, slot: int) -> Connection:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "POLARS_MAX_THREADS": "1", "SLACKWATER_GUARDIAN": str(_guardian())},
+            env={**os.environ, "POLARS_MAX_THREADS": "1"},
         )
     # those that have ended are let go
     _started[:] = [*(other for other in _started if other.poll() is None), started]
@@ -309,12 +310,12 @@ def _told(said: Said) -> dict[str, Any]:
     return {"standing": asdict(said.standing), "entries": entries}
 
 
-def main(run: str, slot: int) -> None:
+def main(run: str, slot: int, guardian: int) -> None:
     """Keep buckets until nobody needs them."""
     clear()
     quarters = Quarters(run)
     keeper = _Keeper(quarters, slot)
-    keeper.guardians.add(int(os.environ.get("SLACKWATER_GUARDIAN", "0")))
+    keeper.guardians.add(guardian)
     signal.signal(signal.SIGTERM, keeper.end)
     with Listener(str(quarters.socket(slot)), family="AF_UNIX", authkey=quarters.key) as listener:
         keeper.listens()
@@ -351,4 +352,4 @@ def _name(program: bytes) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
