@@ -1,12 +1,13 @@
 """A driver that a test starts, kills and starts again: one query from files to files.
 
-usage: python -m tests.spark.driver input checkpoint output
+usage: python -m tests.spark.driver input checkpoint output [master]
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
@@ -20,10 +21,8 @@ QUERY = (
 )
 
 
-def main(given: str, checkpoint: str, out: str) -> None:
-    from tests.spark.session import session  # noqa: PLC0415
-
-    spark = session()
+def start(spark: Any, given: str, checkpoint: str, out: str) -> Any:
+    """The query, with one file per trigger."""
     frame = (
         spark.readStream.schema("k long, v double, kind string, vs long, ve long, new_ve long")
         .option("maxFilesPerTrigger", 1)
@@ -31,9 +30,17 @@ def main(given: str, checkpoint: str, out: str) -> None:
     )
     rows = sw.from_dataframe(frame, vs="vs", ve="ve", kind="kind", new_ve="new_ve")
     to = sinks.Parquet(directory=out)
-    handle = QUERY.start(spark, {SOURCE: rows}, checkpoint=checkpoint, sink=to)
+    return QUERY.start(spark, {SOURCE: rows}, checkpoint=checkpoint, sink=to, buckets=2)
+
+
+def main(given: str, checkpoint: str, out: str, master: str = "local[2]") -> None:
+    from tests.spark.session import session  # noqa: PLC0415
+
+    spark = session(master)
+    handle = start(spark, given, checkpoint, out)
     handle.await_settled(sw.INF, timeout=600)
     handle.stop()
+    spark.stop()
 
 
 if __name__ == "__main__":

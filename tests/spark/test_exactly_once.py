@@ -1,7 +1,9 @@
 """Kill the driver at any moment, start it again: the files hold what an undisturbed run writes.
 
-The input files fix the batches, so that this holds element for element. `SLACKWATER_KILLS` says how
-often the driver is killed (`make kills`: 20 times).
+The input files fix the batches, so that this holds element for element. Every other kill waits for a
+file that is just being written, in turn by our store, by Spark's checkpoint and by the sink. Half of the
+kills take the keepers along, as when a machine fails; else they find out by themselves, and in the end
+nothing of them is left. `SLACKWATER_KILLS` says how many (`make kills`: 20, and tells when they were).
 """
 
 from __future__ import annotations
@@ -10,88 +12,74 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import polars as pl
+from tests.spark import disturbed
 
 from slackwater.spark import sinks
 
 KILLS = int(os.environ.get("SLACKWATER_KILLS", "1"))
 FILES = 6 + 4 * KILLS
-ROWS = 200
+WRITERS = ("checkpoint/slackwater", "checkpoint/spark", "out")
+"""where files are written during a batch"""
 
 
-def _write_input(directory: Path) -> None:
-    directory.mkdir()
-    rng = np.random.default_rng(5)
-    for number in range(FILES):
-        now = number * ROWS
-        vs = now + np.arange(ROWS) - rng.integers(0, 40, ROWS)
-        rows = pl.DataFrame(
-            {
-                "k": rng.integers(0, 9, ROWS),
-                "v": rng.integers(0, 1000, ROWS) / 8,
-                "kind": "insert",
-                "vs": vs,
-                "ve": vs + rng.integers(1, 300, ROWS),
-                "new_ve": pl.Series([None] * ROWS, dtype=pl.Int64),
-            }
-        )
-        moved = rows.filter(pl.Series(rng.random(ROWS) < 0.1)).with_columns(
-            kind=pl.lit("adjust"), new_ve=pl.col("vs") + pl.col("ve") % 97
-        )
-        end = 2**63 - 1 if number == FILES - 1 else now - 100
-        ctis = pl.DataFrame({"kind": ["cti"], "vs": [end]})
-        path = directory / f"{number:03d}.parquet"
-        pl.concat([rows, moved, ctis], how="diagonal").write_parquet(path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-
-
-def _started(given: Path, place: Path) -> subprocess.Popen[bytes]:
-    words = [str(given), str(place / "checkpoint"), str(place / "out")]
-    with (place / "log").open("ab") as log:
-        return subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "tests.spark.driver", *words],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-
-
-def _batches(place: Path) -> int:
-    return len(list((place / "out" / "_batches").glob("*.json")))
-
-
-def test_the_driver_may_be_killed_at_any_moment(tmp_path: Path) -> None:
-    given = tmp_path / "in"
-    _write_input(given)
-    places = [tmp_path / name for name in ("undisturbed", "killed")]
-    for place in places:
-        place.mkdir()
-    assert _started(given, places[0]).wait(timeout=900) == 0, (places[0] / "log").read_text()[-3000:]
-    wanted = sinks.committed(str(places[0] / "out"))
-    assert _batches(places[0]) == FILES
-
-    moment = random.Random(7)
-    place, killed = places[1], 0
-    while True:
-        driver = _started(given, place)
-        before = _batches(place)
-        if killed < KILLS:
-            # once it works again, at any moment of the next batches: while it reads, computes, writes
-            until = time.monotonic() + 300
-            while _batches(place) <= before and driver.poll() is None and time.monotonic() < until:
-                time.sleep(0.01)
-            time.sleep(moment.uniform(0.0, 2.0))
-            if driver.poll() is None:
-                os.killpg(driver.pid, signal.SIGKILL)
-                killed += 1
-        status = driver.wait(timeout=900)
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL, (place / "log").read_text()[-3000:]
-    assert killed == KILLS
+def test_the_driver_may_be_killed_at_any_moment(spark: Any, tmp_path: Path) -> None:
+    given = disturbed.write_input(tmp_path / "in", FILES)
+    wanted = disturbed.undisturbed(spark, given, tmp_path / "undisturbed")
+    place, kills, moment = tmp_path / "killed", Counter[str](), random.Random(7)
+    place.mkdir()
+    with disturbed.own_temporary_directory() as env:
+        while True:
+            before = disturbed.batches(place)
+            driver = disturbed.start_driver(given, place, env=env)
+            if kills.total() < KILLS:
+                _wait_for_a_batch(driver, place, before)
+                kills[_kill_somehow(driver, place, kills.total(), moment)] += 1
+            status = driver.wait(timeout=900)
+            if status == 0:
+                break
+            assert status == -signal.SIGKILL, disturbed.log(place)
+    print(f"{kills.total()} kills: {dict(kills)}; {disturbed.batches(place)} batches")  # noqa: T201
+    assert kills.total() == KILLS
     assert sinks.committed(str(place / "out")).equals(wanted)
+
+
+def _wait_for_a_batch(driver: subprocess.Popen[bytes], place: Path, before: int) -> None:
+    """It works again."""
+    until = time.monotonic() + 300
+    while disturbed.batches(place) <= before and driver.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def _kill_somehow(
+    driver: subprocess.Popen[bytes], place: Path, number: int, moment: random.Random
+) -> str:
+    """Says when it was."""
+    if number % 2:
+        writer = WRITERS[number // 2 % len(WRITERS)]
+        found = _kill_in_a_write(driver, place / writer, keepers_too=number % 4 == 1)
+        return f"while a file was written to {writer}" if found else f"just after that, {writer}"
+    # at any moment of the next batches: while it reads, computes, writes
+    time.sleep(moment.uniform(0.0, 2.0))
+    keepers = disturbed.keepers_of(driver.pid) if number % 4 else []
+    os.killpg(driver.pid, signal.SIGKILL)
+    disturbed.kill(keepers)
+    return "at any moment"
+
+
+def _kill_in_a_write(driver: subprocess.Popen[bytes], where: Path, *, keepers_too: bool) -> bool:
+    """Kill it as soon as a file is seen that is not complete; whether it has remained so."""
+    keepers = disturbed.keepers_of(driver.pid) if keepers_too else []
+    old = set(disturbed.unfinished(where))
+    until = time.monotonic() + 30
+    while driver.poll() is None and time.monotonic() < until:
+        if not old.issuperset(disturbed.unfinished(where)):
+            break
+    # the store is written by keepers: they first
+    disturbed.kill(keepers)
+    os.killpg(driver.pid, signal.SIGKILL)
+    return not old.issuperset(disturbed.unfinished(where))
