@@ -8,13 +8,15 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test laws kills check types bench bench-operators bench-spark lock clean
+.PHONY: help setup java demo test laws laws-spark kills soak check types bench bench-operators bench-spark lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
 	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
 	@echo 'make laws    the laws, 2,000 examples for every operator and output latency; the theorems'
+	@echo 'make laws-spark  the laws on Spark, every case, EXAMPLES=3 of each'
 	@echo 'make kills   kill the driver of a query on Spark twenty times, and start it again'
+	@echo 'make soak    a query on Spark for MINUTES=20 at a steady rate, and what memory it takes'
 	@echo 'make check   lint, format, types, layers'
 	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-spark)'
 	@echo 'make setup   only make .venv'
@@ -50,8 +52,16 @@ types: $(READY)
 laws: $(READY)
 	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_theorems.py
 
+EXAMPLES ?= 3
+laws-spark: java $(READY)
+	@SLACKWATER_SPARK_EXAMPLES=$(EXAMPLES) POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 0 tests/spark/test_laws_on_spark.py
+
 kills: java $(READY)
-	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 0 tests/spark/test_exactly_once.py
+	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -s -n 0 tests/spark/test_exactly_once.py
+
+MINUTES ?= 20
+soak: java $(READY)
+	@$(BIN)/python -m benchmarks.soak $(MINUTES)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks.conversions
