@@ -15,7 +15,7 @@ help:
 	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
 	@echo 'make laws    the laws, 2,000 examples for every operator and output latency; the theorems'
 	@echo 'make laws-spark  the laws on Spark, every case, EXAMPLES=3 of each'
-	@echo 'make kills   kill the driver of a query on Spark twenty times, and start it again'
+	@echo 'make kills   kill the driver of a query on Spark twenty times, and both executors of another'
 	@echo 'make soak    a query on Spark for MINUTES=20 at a steady rate, and what memory it takes'
 	@echo 'make check   lint, format, types, layers'
 	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-spark)'
@@ -57,7 +57,7 @@ laws-spark: java $(READY)
 	@SLACKWATER_SPARK_EXAMPLES=$(EXAMPLES) POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 0 tests/spark/test_laws_on_spark.py
 
 kills: java $(READY)
-	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -s -n 0 tests/spark/test_exactly_once.py
+	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -s -n 0 tests/spark/test_exactly_once.py tests/spark/test_cluster.py
 
 MINUTES ?= 20
 soak: java $(READY)
