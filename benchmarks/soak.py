@@ -46,7 +46,7 @@ PARTS = ("driver Python", "driver JVM", "JVM heap", "workers", "keepers")
 
 def main(minutes: float) -> bool:
     """Run it; whether all was flat."""
-    console = Console(width=150)
+    console = Console(width=200)
     spark = _session()
     place = Path(tempfile.mkdtemp(prefix="soak"))
     said = [0]

@@ -36,10 +36,14 @@ def test_the_driver_may_be_killed_at_any_moment(spark: Any, tmp_path: Path) -> N
         while True:
             before = disturbed.batches(place)
             driver = disturbed.start_driver(given, place, env=env)
-            if kills.total() < KILLS:
-                _wait_for_a_batch(driver, place, before)
-                kills[_kill_somehow(driver, place, kills.total(), moment)] += 1
-            status = driver.wait(timeout=900)
+            try:
+                if kills.total() < KILLS:
+                    _wait_for_a_batch(driver, place, before)
+                    kills[_kill_somehow(driver, place, kills.total(), moment)] += 1
+                status = driver.wait(timeout=900)
+            finally:
+                if driver.poll() is None:
+                    os.killpg(driver.pid, signal.SIGKILL)
             if status == 0:
                 break
             assert status == -signal.SIGKILL, disturbed.log(place)
