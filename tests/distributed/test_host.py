@@ -25,6 +25,7 @@ from slackwater.distributed.parcels import From, Parcel, from_arrow, spread
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.quarters import Quarters, clear, inode_of
 from slackwater.distributed.store import Place, Store
+from slackwater.ledger import Entry
 
 SOURCE = sw.stream({"k": int, "v": int}, name="s")
 QUERY = SOURCE.group_by("k").aggregate(n=sw.count(), top=sw.max("v"))
@@ -78,7 +79,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     host = Host(_program(), Store(str(tmp_path)))
     with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
         host.step(WHERE, 3, _parcels(3), now=3)
-    assert "batch 0 is missing" in error.value.detail
+    assert "batch 2 is missing" in error.value.detail
 
 
 def test_another_plan_is_refused_and_the_same_goes_on(tmp_path: Path) -> None:
@@ -230,3 +231,64 @@ def test_what_an_attempt_has_left_behind_is_not_trusted(
     for number in range(3):
         said = Host(_program(), store).step(WHERE, number, _parcels(number), now=number)
         assert _shown(said) == wanted[number]
+        store.write_record(number, {WHERE: said.standing.link})
+
+
+@pytest.mark.parametrize("least", [0, 1 << 20], ids=["states often", "parcels only"])
+def test_who_should_be_dead_spoils_nothing(
+    least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host of an earlier run goes on behind every batch of the next one, with other rows."""
+    monkeypatch.setattr(hosts, "_LEAST_LOG", least)
+    wanted = _undisturbed(tmp_path / "a")
+    store = Store(str(tmp_path / "b"))
+    stale = Host(_program(), store)
+    stale.step(WHERE, 0, _parcels(70), now=0)
+    for number in range(BATCHES):
+        said = Host(_program(), store).step(WHERE, number, _parcels(number), now=number)
+        assert _shown(said) == wanted[number]
+        store.write_record(number, {WHERE: said.standing.link})
+        stale.step(WHERE, number + 1, _parcels(71 + number), now=0)
+
+
+def test_without_a_record_nobody_guesses(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    for seed in (1, 2):
+        Host(_program(), store).step(WHERE, 0, _parcels(seed), now=0)
+    with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
+        Host(_program(), store).step(WHERE, 1, _parcels(3), now=1)
+    assert "came in 2 ways" in error.value.detail
+
+
+def test_a_file_that_is_not_what_was_written_is_refused(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    host = Host(_program(), store)
+    for number in range(2):
+        host.step(WHERE, number, _parcels(number), now=number)
+    first, second = sorted((tmp_path / "1" / "0").iterdir())
+    spoiled = second.read_bytes()
+    first.write_bytes(spoiled)
+    with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
+        Host(_program(), store).step(WHERE, 2, _parcels(2), now=2)
+    assert "batch 0 is not what was written" in error.value.detail
+    first.unlink()
+    with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
+        Host(_program(), store).step(WHERE, 2, _parcels(2), now=2)
+    assert "batch 0 is missing" in error.value.detail
+
+
+def test_what_was_set_aside_and_how_it_stood_is_read_again(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    assert store.buckets is None
+    assert store.last_record() is None
+    store.open(program_of(QUERY.node, buckets=3))
+    store.write_entries(4, [Entry(sw.cti(3), "late", "s")])
+    store.write_entries(4, [Entry(sw.cti(5), "late", "s"), Entry("x", "bad", "s", "why")])
+    store.write_entries(5, [])
+    for number in range(301):
+        store.write_record(number, {WHERE: "a"}, {"rows_in": number})
+    again = Store(str(tmp_path))
+    assert again.buckets == 3
+    assert again.entries() == {4: [Entry("cti(5)", "late", "s"), Entry("x", "bad", "s", "why")]}
+    assert again.last_record() == {"rows_in": 300, "links": {"1/0": "a"}}
+    assert again.record(199) is None, "records are kept for a while"

@@ -7,10 +7,13 @@ sees the rows of its share and nothing else. All that passes between them is par
     progress    what a bucket may promise, given what its origins do
     bucket      one share of one stage at work: parcels of a batch in, parcels out
     program     all stages of a plan, and what a worker has to know of them
+    files       places by name, and files that are whole
     store       what makes the state of buckets durable
     host        buckets that live in one process, brought to the batch that is asked for
     keeper      such a process, for whoever runs on the same machine
     quarters    where keepers live, and how they come and go
+    weight      how much memory a state takes
+    latest      of every key the row that started last, as a query
     rehearsal   a whole plan in buckets, in this process: the meaning of what Spark runs
 
 Nothing here imports Spark.

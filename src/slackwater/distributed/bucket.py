@@ -47,6 +47,10 @@ class Standing:
     """the least promise of its inputs"""
     held_by: str
     """the origin that has promised least"""
+    state_bytes: int = 0
+    """how much memory it takes, when that was looked at last"""
+    link: str = ""
+    """what came in, as a digest: see store.py"""
 
 
 @dataclass(frozen=True, slots=True)

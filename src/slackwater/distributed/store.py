@@ -6,35 +6,43 @@ the state itself is written, too; then what came in before is of no more use. To
 bucket reads the last state before it and takes in the batches between. Hence an ordinary batch writes as
 much as it brings, whatever is remembered, and reads nothing.
 
-    <root>/program.json                         what wrote it, see program.py
-    <root>/<stage>/<bucket>/<batch>.parcels     what came in
-    <root>/<stage>/<bucket>/<batch>.state       what was remembered behind that batch
+    program.json                                       what wrote it, see program.py
+    <stage>/<bucket>/<batch>-<before>-<link>.parcels   what came in
+    <stage>/<bucket>/<batch>-<link>.state              what was remembered behind that batch
+    batches/<batch>.json                               of which links it consists, and how it stood
+    ledger/<batch>.json                                what it has set aside
 
-A file has its name when it is complete, and not before; writing it again, as a repeated batch does, puts
-the same in its place. Any file system that pyarrow knows will do.
+What came in is a chain: a link is the digest of the link before and of the parcels. A batch may be run
+several times, by tasks that Spark repeats and by keepers of a driver that is long dead. If they got the
+same, they write the same file; if not, another one, which is not the link that the batch is recorded
+with, and which nobody reads. So nobody can spoil what others have written, and what is read is known to
+be what was meant. Files that are older than the last states are deleted, whosever they are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from slackwater import persistence
+from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.errors import OperatorError, PlanError
+from slackwater.ledger import Entry
 
-__all__ = ["Place", "Store"]
+__all__ = ["FIRST", "Place", "Received", "Store", "linked"]
 
-Writes = Callable[[pa.NativeFile], object]
-
-_KEPT_STATES = 2
-"""a query may be taken up one batch before the last, so one state more than the last"""
+FIRST = "0" * 16
+"""the link before all batches"""
+_KEPT_RECORDS = 100
+"""a record is needed until the next batch is through; more of them are for people"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +52,60 @@ class Place:
     stage: int
     bucket: int
 
+    def __str__(self) -> str:
+        return f"bucket {self.bucket} of stage {self.stage}"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came in with a batch, in the order of arrival."""
+
+    parcels: list[Parcel]
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A name, read: `before` is empty for a state."""
+
+    batch: int
+    before: str
+    link: str
+
+    @property
+    def name(self) -> str:
+        if self.before:
+            return f"{self.batch}-{self.before}-{self.link}.parcels"
+        return f"{self.batch}-{self.link}.state"
+
+
+def linked(before: str, received: Received) -> str:
+    """The link that follows another one."""
+    digest = hashlib.blake2b(f"{before} {received.now}".encode(), digest_size=8)
+    for p in received.parcels:
+        digest.update(repr((p.feed, p.origin, p.part, p.number, p.promise, p.latest, p.rows)).encode())
+        if p.data is not None:
+            digest.update(p.data)
+    return digest.hexdigest()
+
 
 class Store:
     """The files of one query."""
 
     def __init__(self, root: str) -> None:
-        self._files: pafs.FileSystem
-        self._root: str
-        self._files, self._root = pafs.FileSystem.from_uri(root) if "://" in root else _local(root)
+        self._directory = Directory(root)
 
-    def open(self, program: Program) -> None:
-        """Begin, or go on if the program fits what is there; else refuse."""
-        path = f"{self._root}/program.json"
-        mine = {"fingerprint": program.fingerprint, "plan": program.lines()}
-        if self._files.get_file_info(path).type is pafs.FileType.NotFound:
-            self._files.create_dir(self._root)
-            self._write(path, json.dumps(mine, indent=1).encode())
-            return
-        with self._files.open_input_stream(path) as file:
-            theirs = json.loads(file.read())
+    # what wrote it
+
+    def open(self, program: Program) -> str:
+        """Begin, or go on if the program fits what is there; else refuse. Its name, for sinks."""
+        mine: dict[str, Any] = {"fingerprint": program.fingerprint, "plan": program.lines()}
+        theirs = self._program()
+        if theirs is None:
+            name = uuid.uuid4().hex
+            mine |= {"buckets": program.buckets, "query": name}
+            self._directory.write("program.json", json.dumps(mine, indent=1).encode())
+            return name
         if theirs["fingerprint"] != mine["fingerprint"]:
             changed = [line for line in theirs["plan"] if line not in mine["plan"]]
             new = [line for line in mine["plan"] if line not in theirs["plan"]]
@@ -71,44 +114,50 @@ class Store:
                 detail="; ".join([*(f"was: {c}" for c in changed[:3]), *(f"is: {c}" for c in new[:3])]),
                 hint="restore the plan, or start anew with another checkpoint",
             )
+        return str(theirs["query"])
+
+    @property
+    def buckets(self) -> int | None:
+        """In how many buckets the state is; None before the first start."""
+        program = self._program()
+        return None if program is None else int(program["buckets"])
+
+    def _program(self) -> dict[str, Any] | None:
+        if not self._directory.has("program.json"):
+            return None
+        program: dict[str, Any] = json.loads(self._directory.read("program.json"))
+        return program
 
     # what came in
 
-    def write_parcels(self, place: Place, batch: int, parcels: list[Parcel], now: int) -> int:
-        """Write down what came in; how many bytes that is."""
-        rows = to_arrow(parcels)
-        schema = rows.schema.with_metadata({"now": str(now)})
+    def write_parcels(
+        self, place: Place, batch: int, before: str, received: Received
+    ) -> tuple[str, int]:
+        """Write down what came in behind a link; the new link, and how many bytes that is."""
+        link = linked(before, received)
+        rows = to_arrow(received.parcels)
+        schema = rows.schema.with_metadata({"now": str(received.now)})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, schema) as writer:
             writer.write_batch(rows.replace_schema_metadata(schema.metadata))
         data = sink.getvalue()
-        self._write(self._path(place, batch, "parcels"), data)
-        return len(data)
+        self._directory.write(_path(place, _File(batch, before, link)), data)
+        return link, len(data)
 
-    def parcels_stamp(self, place: Place, batch: int) -> tuple[int, int] | None:
-        """Tells a file from another that was written in its place."""
-        info = self._files.get_file_info(self._path(place, batch, "parcels"))
-        return None if info.type is pafs.FileType.NotFound else (info.mtime_ns or 0, info.size)
-
-    def read_parcels(self, place: Place, batch: int) -> tuple[list[Parcel], int]:
-        """What came in then, and when that was."""
-        path = self._path(place, batch, "parcels")
-        if self._files.get_file_info(path).type is pafs.FileType.NotFound:
-            raise OperatorError(
-                f"the state of bucket {place.bucket} of stage {place.stage} cannot be restored",
-                detail=f"what came in with batch {batch} is missing",
-                hint="the checkpoint is not whole; start anew with another one",
-            )
-        with self._files.open_input_file(path) as file:
-            table = pa.ipc.open_stream(file.read_buffer()).read_all()
+    def _read_parcels(self, place: Place, file: _File) -> Received:
+        path = self._directory.path(_path(place, file))
+        with self._directory.files.open_input_file(path) as opened:
+            table = pa.ipc.open_stream(opened.read_buffer()).read_all()
         parcels = [parcel for rows in table.to_batches() for parcel in from_arrow(rows)]
-        return parcels, int(table.schema.metadata[b"now"])
+        received = Received(parcels, int(table.schema.metadata[b"now"]))
+        if linked(file.before, received) != file.link:
+            raise _not_whole(place, f"what came in with batch {file.batch} is not what was written")
+        return received
 
     # states
 
-    def write_state(self, place: Place, batch: int, state: object) -> int:
+    def write_state(self, place: Place, batch: int, link: str, state: object) -> int:
         """Write down what is remembered behind a batch; how many bytes that is."""
-        path = self._path(place, batch, "state")
         written = 0
 
         def write(file: pa.NativeFile) -> None:
@@ -116,60 +165,151 @@ class Store:
             persistence.encode(state).write(file)
             written = file.tell()
 
-        self._write_with(path, write)
-        self._forget_before(place, batch)
+        self._directory.write_with(_path(place, _File(batch, "", link)), write)
         return written
 
-    def last_state(self, place: Place, until: int) -> tuple[int, object] | None:
-        """The last state that was written up to a batch, and behind which one."""
-        found = [batch for batch, kind in self._listed(place) if kind == "state" and batch <= until]
-        if not found:
+    def _read_state(self, place: Place, file: _File) -> object:
+        with self._directory.files.open_input_stream(self._directory.path(_path(place, file))) as opened:
+            return persistence.decode(persistence.Encoded.read(opened))
+
+    def forget_before(self, place: Place, batch: int) -> None:
+        """A state behind that batch is there: what is older, and what came in with it, may go."""
+        for file in list(self._listed(place)):
+            if file.batch < batch or (file.batch == batch and file.before):
+                self._directory.delete(_path(place, file))
+
+    # the way back
+
+    def past(self, place: Place, batch: int) -> Past:
+        """How a bucket came to stand where it stood behind a batch."""
+        files = list(self._listed(place))
+        states = {(file.batch, file.link): file for file in files if not file.before}
+        parcels = {(file.batch, file.link): file for file in files if file.before}
+        link = self._link(place, batch, files)
+        since: list[_File] = []
+        for number in range(batch, -1, -1):
+            if (number, link) in states:
+                state = self._read_state(place, states[number, link])
+                return Past(self, place, number, link, state, since[::-1])
+            if (number, link) not in parcels:
+                detail = f"what came in with batch {number} is missing"
+                others = [file.link for file in files if file.batch == number]
+                if others:
+                    detail += f": the next one follows {link}, and there is {', '.join(others)}"
+                raise _not_whole(place, detail)
+            since.append(parcels[number, link])
+            link = parcels[number, link].before
+        if link != FIRST:
+            raise _not_whole(place, f"its first batch follows another one, {link}")
+        return Past(self, place, -1, FIRST, None, since[::-1])
+
+    def _link(self, place: Place, batch: int, files: list[_File]) -> str:
+        """The link that a batch was recorded with; without a record, the only one that there is."""
+        if batch < 0:
+            return FIRST
+        recorded = self.recorded(place, batch)
+        if recorded is not None:
+            return recorded
+        found = {file.link for file in files if file.batch == batch}
+        if len(found) > 1:
+            raise _not_whole(place, f"batch {batch} was never recorded, and came in {len(found)} ways")
+        return found.pop() if found else FIRST
+
+    # what a batch came to, as told by who takes its answer
+
+    def write_record(
+        self, batch: int, links: Mapping[Place, str], facts: Mapping[str, Any] | None = None
+    ) -> None:
+        """A batch is through: these are the links that it consists of, and how it stood."""
+        by_place = {f"{place.stage}/{place.bucket}": link for place, link in links.items()}
+        record = {**(facts or {}), "links": by_place}
+        self._directory.write(f"batches/{batch}.json", json.dumps(record).encode())
+        if batch % _KEPT_RECORDS == 0:
+            for number in self._numbers("batches"):
+                if number < batch - _KEPT_RECORDS:
+                    self._directory.delete(f"batches/{number}.json")
+
+    def record(self, batch: int) -> dict[str, Any] | None:
+        """How a batch stood when it was through; None if it was not."""
+        if not self._directory.has(f"batches/{batch}.json"):
             return None
-        with self._files.open_input_stream(self._path(place, max(found), "state")) as file:
-            return max(found), persistence.decode(persistence.Encoded.read(file))
+        record: dict[str, Any] = json.loads(self._directory.read(f"batches/{batch}.json"))
+        return record
 
-    def forget_after(self, place: Place, batch: int) -> None:
-        """What later batches have left behind is of an attempt that came to nothing."""
-        for b, kind in list(self._listed(place)):
-            if b > batch:
-                self._files.delete_file(self._path(place, b, kind))
+    def recorded(self, place: Place, batch: int) -> str | None:
+        """The link that a batch was recorded with, if it was."""
+        record = self.record(batch)
+        if record is None:
+            return None
+        link = record["links"].get(f"{place.stage}/{place.bucket}")
+        if link is None:
+            raise _not_whole(place, f"the record of batch {batch} does not know it")
+        return str(link)
 
-    def _forget_before(self, place: Place, batch: int) -> None:
-        states = sorted(b for b, kind in self._listed(place) if kind == "state" and b <= batch)
-        if len(states) < _KEPT_STATES:
-            return
-        oldest = states[-_KEPT_STATES]
-        for b, kind in list(self._listed(place)):
-            if b < oldest or (b == oldest and kind == "parcels"):
-                self._files.delete_file(self._path(place, b, kind))
+    def last_record(self) -> dict[str, Any] | None:
+        """That of the last batch."""
+        numbers = self._numbers("batches")
+        return self.record(max(numbers)) if numbers else None
+
+    def write_entries(self, batch: int, entries: list[Entry]) -> None:
+        """What a batch has set aside; a batch that is repeated says it again."""
+        name = f"ledger/{batch}.json"
+        if entries or self._directory.has(name):
+            content = [{**asdict(e), "element": _text(e.element)} for e in entries]
+            self._directory.write(name, json.dumps(content).encode())
+
+    def entries(self) -> dict[int, list[Entry]]:
+        """What all batches have set aside."""
+        return {
+            number: [Entry(**e) for e in json.loads(self._directory.read(f"ledger/{number}.json"))]
+            for number in self._numbers("ledger")
+        }
 
     # files
 
-    def _path(self, place: Place, batch: int, kind: str) -> str:
-        return f"{self._root}/{place.stage}/{place.bucket}/{batch}.{kind}"
+    def _numbers(self, directory: str) -> list[int]:
+        names = (name.partition(".") for name in self._directory.listed(directory))
+        return sorted(int(number) for number, _, kind in names if kind == "json")
 
-    def _listed(self, place: Place) -> Iterator[tuple[int, str]]:
-        directory = f"{self._root}/{place.stage}/{place.bucket}"
-        for info in self._files.get_file_info(pafs.FileSelector(directory, allow_not_found=True)):
-            batch, _, kind = info.base_name.partition(".")
-            if kind in ("state", "parcels"):
-                yield int(batch), kind
-
-    def _write(self, path: str, data: bytes | pa.Buffer) -> None:
-        self._write_with(path, lambda file: file.write(data))
-
-    def _write_with(self, path: str, write: Writes) -> None:
-        directory, _, name = path.rpartition("/")
-        unfinished = f"{directory}/.{name}.{uuid.uuid4().hex}"
-        try:
-            file = self._files.open_output_stream(unfinished)
-        except FileNotFoundError:
-            self._files.create_dir(directory)
-            file = self._files.open_output_stream(unfinished)
-        with file:
-            write(file)
-        self._files.move(unfinished, path)
+    def _listed(self, place: Place) -> Iterator[_File]:
+        for name in self._directory.listed(f"{place.stage}/{place.bucket}"):
+            words, _, kind = name.partition(".")
+            match kind, words.split("-"):
+                case "parcels", [batch, before, link]:
+                    yield _File(int(batch), before, link)
+                case "state", [batch, link]:
+                    yield _File(int(batch), "", link)
 
 
-def _local(root: str) -> tuple[pafs.FileSystem, str]:
-    return pafs.LocalFileSystem(), root.rstrip("/")
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The last state of a bucket up to some batch, and what came in since."""
+
+    _store: Store
+    _place: Place
+    batch: int
+    """behind which the state was"""
+    link: str
+    state: object | None
+    _since: list[_File]
+
+    def since(self) -> Iterator[tuple[int, str, Received]]:
+        """What came in with the batches after that: their numbers, their links, their parcels."""
+        for file in self._since:
+            yield file.batch, file.link, self._store._read_parcels(self._place, file)
+
+
+def _path(place: Place, file: _File) -> str:
+    return f"{place.stage}/{place.bucket}/{file.name}"
+
+
+def _text(element: object) -> str:
+    return element if isinstance(element, str) else repr(element)
+
+
+def _not_whole(place: Place, detail: str) -> OperatorError:
+    return OperatorError(
+        f"the state of {place} cannot be restored",
+        detail=detail,
+        hint="the checkpoint is not whole; start anew with another one",
+    )

@@ -1,0 +1,113 @@
+"""The latest view: of every key, the row that started last; what a dashboard shows.
+
+A changing answer tells of each key many rows, one after the other. Its latest view is a table with one
+row per key: the one with the greatest start among those that have not been taken back; of several that
+start together the one that `last` picks. When the answer takes a key's last row back, the one before it
+is shown again; when it takes back all of them, the key is gone. That a row has ended changes nothing.
+
+The view is itself a query, hence run, spread and made durable as every other:
+
+    per key:   last row of   inserts(answer) clipped by the next start in the answer
+
+in which a row of the view is one without end. Since its changes follow from the changelog of that query
+alone, who takes them need not remember anything: a batch says which keys have another row now, and which
+have none (`upserts_of`). What the query remembers is, per key, the rows that may still be taken back,
+and one before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from slackwater.errors import PlanError
+from slackwater.events import Batch
+from slackwater.identity import identity, row_ids
+from slackwater.plan import lifetimes
+from slackwater.plan import nodes as n
+from slackwater.plan.aggregations import last
+from slackwater.times import INF
+
+__all__ = ["Upserts", "View", "latest", "upserts_of"]
+
+_ROW = "\0row"
+
+
+def latest(root: n.Node, keys: Sequence[str]) -> n.Node:
+    """The query whose rows without end are the latest view of another one."""
+    unknown = [key for key in keys if key not in root.schema]
+    if unknown or not keys:
+        raise PlanError(
+            f"no such key: {', '.join(map(repr, unknown))}" if unknown else "a view has a key",
+            detail=f"the answer has: {', '.join(root.schema)}",
+        )
+    argument = n.Argument(root.schema)
+    rows: n.Node = n.ClipBy(n.AlterLifetime(argument, lifetimes.inserts()), argument, ())
+    rest = [name for name in root.schema if name not in keys]
+    if not rest:
+        return n.GroupApply(root, tuple(keys), argument, n.Distinct(rows))
+    # whole rows are picked, lest columns come from different ones
+    picked = n.Aggregate(rows, (), {_ROW: last(pl.struct(*rest))})
+    body = n.Select(picked, {name: pl.col(_ROW).struct.field(name) for name in rest})
+    return n.GroupApply(root, tuple(keys), argument, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Upserts:
+    """What a batch changes in a view. A key is in one of both, if at all."""
+
+    upserts: pl.DataFrame
+    """the new rows: the keys, the other columns, and vs, when each began"""
+    deletes: pl.DataFrame
+    """the keys that no longer have a row"""
+
+    def __len__(self) -> int:
+        return self.upserts.height + self.deletes.height
+
+
+def upserts_of(said: Batch, keys: Sequence[str]) -> Upserts:
+    """What the changelog of a `latest` query changes in the view."""
+    came, went = said.new_ve == INF, said.old_ve == INF
+    said = said.data().where(came | went)
+    rows = said.payload.with_columns(pl.Series("vs", said.vs, dtype=pl.Int64))
+    sign = np.where(said.new_ve == INF, 1, -1)
+    ids = row_ids(rows)
+    # a row may come and go within a batch
+    net = np.bincount(ids, weights=sign, minlength=rows.height).astype(np.int64)
+    # equal rows are numbered by the first of them, so the others have no net of their own
+    upserts = rows.filter(pl.Series(net > 0, dtype=pl.Boolean))
+    gone = rows.filter(pl.Series(net < 0, dtype=pl.Boolean)).select(keys)
+    both = row_ids(pl.concat([upserts.select(keys), gone]))
+    kept, left = both[: upserts.height], both[upserts.height :]
+    assert len(np.unique(kept)) == len(kept), "of a key, one row is the latest"
+    assert len(np.unique(left)) == len(left), "of a key, one row was the latest"
+    return Upserts(upserts, gone.filter(pl.Series(~np.isin(left, kept), dtype=pl.Boolean)))
+
+
+class View:
+    """A latest view in memory."""
+
+    def __init__(self, schema: pl.Schema, keys: Sequence[str]) -> None:
+        self._keys = list(keys)
+        self._schema = pl.Schema({**schema, "vs": pl.Int64()})
+        self._rows: dict[Any, tuple[Any, ...]] = {}
+
+    def take(self, changes: Upserts) -> None:
+        """What a batch changes."""
+        for key in self._of(changes.deletes):
+            self._rows.pop(key, None)
+        self._rows.update(zip(self._of(changes.upserts), changes.upserts.rows(), strict=True))
+
+    def _of(self, rows: pl.DataFrame) -> Iterable[Any]:
+        return (identity(key) for key in rows.select(self._keys).iter_rows())
+
+    def table(self) -> pl.DataFrame:
+        """One row per key, in no order."""
+        return pl.DataFrame(list(self._rows.values()), schema=self._schema, orient="row")
+
+    def __len__(self) -> int:
+        return len(self._rows)
