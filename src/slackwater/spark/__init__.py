@@ -8,8 +8,9 @@ which Spark sees nothing but a bucket number and bytes. One query of Structured 
 in which dispatch makes parcels of rows, and a stage hands the parcels of its bucket to the keeper that
 has the bucket's state. Why state is not in Spark's state store: docs/design/2026-11-16-spark.md.
 
-    inputs    what a query reads
-    lower     the chain above
-    sinks     where its answer goes
-    handle    a query that runs
+    inputs      what a query reads
+    lower       the chain above
+    receiving   what a sink is
+    sinks       all of them: memory, parquet, delta, and the short ones
+    handle      a query that runs
 """

@@ -8,9 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import polars as pl
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,18 +21,26 @@ from slackwater.distributed.bucket import Standing
 from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import Parcel, from_arrow, in_order
 from slackwater.distributed.program import Program, program_of
-from slackwater.distributed.store import Store
+from slackwater.distributed.store import Place, Store
 from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Batch
-from slackwater.ledger import Ledger
-from slackwater.plan.nodes import Cleanse, Node, Source
+from slackwater.ledger import Entry, Ledger
+from slackwater.plan.nodes import Node, Source, walk
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.run import Output
 from slackwater.spark.lower import Settings, lowered
-from slackwater.spark.news import ANSWER, ENTRIES, STANDING, entries_of, standing_of
-from slackwater.spark.sinks import Memory, Sink
+from slackwater.spark.news import (
+    ANSWER,
+    ENTRIES,
+    STANDING,
+    WRITTEN,
+    entries_of,
+    names_of,
+    standing_of,
+)
+from slackwater.spark.receiving import Delivery, Opening, Sink
 from slackwater.times import BEGIN, Instant, chronon, show
 
 __all__ = ["SparkQuery", "Standings", "start"]
@@ -37,70 +48,104 @@ __all__ = ["SparkQuery", "Standings", "start"]
 
 @dataclass(frozen=True)
 class Standings:
-    """How a query stands after a batch."""
+    """How a query stands after a batch. Rows are counted from the first start on."""
 
-    batch: int
-    rows_in: int
-    rows_out: int
-    taken_back: int
-    settled_until: int
-    state_rows: int
-    set_aside: int
+    batch: int = -1
+    rows_in: int = 0
+    rows_out: int = 0
+    taken_back: int = 0
+    settled_until: int = BEGIN
+    state_rows: int = 0
+    state_bytes: int = 0
+    """about how much memory the state takes"""
+    set_aside: int = 0
     """how many entries the ledger has"""
-    held_by: str
+    held_by: str = ""
     """what holds the promise back"""
 
 
 class SparkQuery:
     """A query at work. `output` has its answer so far, if it goes to memory."""
 
-    def __init__(self, program: Program, settings: Settings, sink: Sink) -> None:
-        self._program, self._settings, self._sink = program, settings, sink
+    def __init__(self, program: Program, settings: Settings, sink: Sink, query: str) -> None:
+        self._program, self._settings = program, settings
+        self._store = Store(settings.root)
         self._query: StreamingQuery | None = None
         self._news = threading.Condition()
+        self._entries = self._store.entries()
         self.ledger = Ledger()
-        self.output = Output(program.schema, self.ledger, program.properties)
-        self.progress = Standings(-1, 0, 0, 0, BEGIN, 0, 0, "")
+        self._fill_ledger()
+        self.progress = _standings_of(self._store.last_record())
+        at = Opening(query, f"{settings.root}/sink", program, self.ledger)
+        self._receiver = sink.opened(at)
 
     def take_in(self, batch: int, parcels: list[Parcel]) -> None:
         """What a batch has said."""
         answer = in_order(p for p in parcels if p.feed == ANSWER)
         standings = [standing_of(p) for p in parcels if p.feed == STANDING]
         entries = [e for p in parcels if p.feed == ENTRIES for e in entries_of(p)]
+        written = [name for p in parcels if p.feed == WRITTEN for name in names_of(p)]
+        before = self.progress
+        if batch <= before.batch:
+            # it was through once, but Spark did not get to know
+            before = _standings_of(self._store.record(batch - 1))
         schema = self._program.schema
         rows = Batch.concat([Batch.empty(schema), *(p.batch(schema) for p in answer)])
         # every bucket of the last stage has sent how far it is
-        promise = min((p.promise for p in answer), default=BEGIN)
-        is_new = promise > self.progress.settled_until
+        promise = max(before.settled_until, min((p.promise for p in answer), default=BEGIN))
+        is_new = promise > before.settled_until
         whole = rows.followed_by([Punctuation(promise)] if is_new else [])
-        self._sink.take(whole, batch, promise)
-        if isinstance(self._sink, Memory):
-            self.output.append(whole)
+        self._receiver.take(Delivery(batch, whole, promise, tuple(written)))
         rows_out = sum(p.rows for p in answer)
         with self._news:
-            for entry in entries:
-                self.ledger.write(
-                    entry.element, reason=entry.reason, place=entry.place, detail=entry.detail
-                )
-            self.progress = self._standings(batch, rows_out, standings, promise)
+            self._set_aside(batch, entries)
+            self.progress = self._standings(before, batch, rows_out, standings, promise)
+            links = {Place(each.stage, each.bucket): each.link for each in standings}
+            self._store.write_record(batch, links, asdict(self.progress))
             self._news.notify_all()
 
+    def _set_aside(self, batch: int, entries: list[Entry]) -> None:
+        self._store.write_entries(batch, entries)
+        repeated = batch in self._entries
+        if entries or repeated:
+            self._entries[batch] = entries
+        if repeated:
+            self.ledger.take()
+            self._fill_ledger()
+            return
+        for entry in entries:
+            self.ledger.write(**_fields(entry))
+
+    def _fill_ledger(self) -> None:
+        for _, entries in sorted(self._entries.items()):
+            for entry in entries:
+                self.ledger.write(**_fields(entry))
+
     def _standings(
-        self, batch: int, rows_out: int, standings: list[Standing], promise: int
+        self, before: Standings, batch: int, rows_out: int, standings: list[Standing], promise: int
     ) -> Standings:
-        before, last = self.progress, len(self._program.cut.stages)
-        first = [standing for standing in standings if standing.stage == 1]
+        last = len(self._program.cut.stages)
         least = min(standings, key=lambda standing: standing.promised, default=None)
         return Standings(
             batch,
-            before.rows_in + sum(standing.rows_in for standing in first),
+            before.rows_in + sum(standing.rows_in for standing in standings if standing.stage == 1),
             before.rows_out + rows_out,
             before.taken_back + sum(s.taken_back for s in standings if s.stage == last),
-            max(before.settled_until, promise),
+            promise,
             sum(standing.state_rows for standing in standings),
+            sum(standing.state_bytes for standing in standings),
             len(self.ledger),
             least.held_by if least else "",
         )
+
+    @property
+    def output(self) -> Output:
+        """The answer so far, if it goes to `sinks.Memory()`."""
+        return self._receiver.output
+
+    def view(self) -> pl.DataFrame:
+        """The current row of every key, if the answer goes to `sinks.Memory(key=...)`."""
+        return self._receiver.view()
 
     def begun(self, query: StreamingQuery) -> None:
         """Spark runs it now."""
@@ -160,17 +205,21 @@ def start(
 ) -> SparkQuery:
     """Start a plan on Spark."""
     _require_python(spark)
+    _require_inputs(root, inputs)
     slots = max(1, spark.sparkContext.defaultParallelism)
+    checkpoint = _resolved(spark, checkpoint)
+    sink = sink.resolved(lambda place: _resolved(spark, place))
+    root_of_store = f"{checkpoint}/slackwater"
+    store = Store(root_of_store)
     program = program_of(
-        Cleanse(root) if sink.settled else root,
-        buckets=buckets or slots,
+        sink.plan(root),
+        buckets=store.buckets or slots if buckets is None else buckets,
         progress={source: given.progress for source, given in inputs.items()},
         on_invalid=on_invalid,
     )
-    root_of_store = f"{checkpoint.rstrip('/')}/slackwater"
-    Store(root_of_store).open(program)
+    query_name = store.open(program)
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
-    handle = SparkQuery(program, settings, sink)
+    handle = SparkQuery(program, settings, sink, query_name)
 
     def write(frame: DataFrame, batch: int) -> None:
         parcels = [p for rows in frame.toArrow().to_batches() for p in from_arrow(rows)]
@@ -179,12 +228,61 @@ def start(
     query = (
         lowered(spark, program, inputs, settings, sink)
         .writeStream.foreachBatch(write)
-        .option("checkpointLocation", f"{checkpoint.rstrip('/')}/spark")
+        .option("checkpointLocation", f"{checkpoint}/spark")
         .trigger(**(trigger or {"processingTime": "0 seconds"}))
         .start()
     )
     handle.begun(query)
     return handle
+
+
+def _standings_of(record: Mapping[str, Any] | None) -> Standings:
+    """How a query stood behind a batch, from its record."""
+    known = record or {}
+    return Standings(**{each.name: known[each.name] for each in fields(Standings) if each.name in known})
+
+
+def _fields(entry: Entry) -> dict[str, Any]:
+    return {each.name: getattr(entry, each.name) for each in fields(entry)}
+
+
+def _resolved(spark: SparkSession, place: str) -> str:
+    """A place as Spark understands it, wherever it is looked at from.
+
+    A path without a scheme is one of the file system that the cluster works with, which need not be this
+    machine's, and a relative one begins where the driver's Java does.
+    """
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(place)
+        files = path.getFileSystem(session.sessionState().newHadoopConf())
+        return str(files.makeQualified(path).toString())
+    except (Py4JJavaError, PySparkException) as problem:
+        raise PlanError(
+            f"Spark cannot use {place!r} as a directory",
+            detail=str(problem).strip().partition("\n")[0],
+            hint="a path, or a URI such as file:/path, s3a://bucket/path, hdfs://host/path",
+        ) from problem
+
+
+def _require_inputs(root: Node, inputs: Mapping[Source, Unread]) -> None:
+    sources = [node for node in walk(root) if isinstance(node, Source)]
+    names = ", ".join(source.stream_name for source in sources)
+    for source in inputs:
+        if source not in sources:
+            raise PlanError(
+                f"the query does not read {source.stream_name!r}",
+                detail=f"it reads: {names}",
+                hint="inputs are given by the stream objects that the query was built from",
+            )
+    for source in sources:
+        if source not in inputs:
+            raise PlanError(
+                f"no input for {source.stream_name!r}",
+                detail=f"the query reads: {names}",
+                hint="sw.from_dataframe(df, vs=...) makes one of a streaming DataFrame",
+            )
 
 
 def _require_python(spark: SparkSession) -> None:

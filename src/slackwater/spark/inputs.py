@@ -11,12 +11,12 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.bucket import parcels_of
+from slackwater.distributed.files import opened
 from slackwater.distributed.parcels import From, Parcel, spread, to_arrow
 from slackwater.distributed.program import Target
 from slackwater.events import Batch
@@ -67,7 +67,7 @@ def dispatching(
         ledger = Ledger()
         for name_of_part, rows in _read_files(batches, files, columns) if files else _together(batches):
             table: Any = pl.from_arrow(rows)
-            for origin, part in _by_origin(table, partition):
+            for origin, part in _by_origin(table, partition, keep=partition in schema):
                 batch = form.read(part, schema, ledger, name)
                 promise, latest = _told(batch)
                 known = progress.get(origin, (BEGIN, BEGIN))
@@ -99,8 +99,7 @@ def _read_files(
     for batch in batches:
         names = zip(batch.column("path").to_pylist(), batch.column("modificationTime"), strict=True)
         for path, changed in sorted((path, time.cast(pa.int64()).as_py()) for path, time in names):
-            where = path if "://" in path else path.replace("file:", "file://", 1)
-            system, place = pafs.FileSystem.from_uri(where)
+            system, place = opened(path)
             with system.open_input_file(place) as file:
                 if files.kind == "parquet":
                     table = pq.read_table(file, columns=columns)
@@ -124,12 +123,15 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table
         yield "", pa.Table.from_batches(waiting)
 
 
-def _by_origin(table: pl.DataFrame, partition: str | None) -> Iterator[tuple[str, pl.DataFrame]]:
+def _by_origin(
+    table: pl.DataFrame, partition: str | None, *, keep: bool
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The rows of each partition; the column that says which is the payload's, too, or goes."""
     if partition is None:
         yield "0", table
         return
     for (value,), part in table.group_by(partition, maintain_order=True):
-        yield str(value), part.drop(partition)
+        yield str(value), part if keep else part.drop(partition)
 
 
 def _told(batch: Batch) -> tuple[int, int]:

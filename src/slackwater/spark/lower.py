@@ -12,20 +12,23 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext, cloudpickle
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import current_timestamp, unix_micros
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from slackwater.distributed.keeper import Asked, ask, slot_of
-from slackwater.distributed.parcels import SCHEMA, Parcel, from_arrow, to_arrow
+from slackwater.distributed.parcels import SCHEMA, SINK, Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
 from slackwater.rows import Unread
 from slackwater.spark.inputs import dispatching, frame_of
-from slackwater.spark.news import ENTRIES, STANDING, news_parcel
-from slackwater.spark.sinks import Sink
+from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
+from slackwater.spark.receiving import Sink
 
-__all__ = ["Settings", "lowered"]
+__all__ = ["OBSERVED", "Settings", "lowered"]
+
+OBSERVED = "slackwater"
+"""the name under which Spark's listeners find the figures of a batch"""
 
 _COLUMNS = (
     "stage int, bucket int, feed int, origin string, part string, number bigint, "
@@ -57,14 +60,39 @@ def lowered(
     for source, given in inputs.items():
         dispatch = dispatching(source, given, program.targets(source), program.buckets)
         dispatched.append(frame_of(spark, given).mapInArrow(dispatch, _COLUMNS))
-    now = unix_micros(current_timestamp())
+    now = f.unix_micros(f.current_timestamp())
     parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
     pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
     for number in range(1, len(program.cut.stages) + 1):
         parcels = parcels.repartitionById(program.buckets, "bucket")
         parcels = parcels.mapInArrow(_stage(number, pickled, settings), _COLUMNS)
     in_tasks = sink.in_tasks(program.schema)
-    return parcels if in_tasks is None else parcels.mapInArrow(in_tasks, _COLUMNS)
+    if in_tasks is not None:
+        parcels = parcels.mapInArrow(in_tasks, _COLUMNS)
+    return parcels.observe(OBSERVED, *_figures(len(program.cut.stages)))
+
+
+def _figures(stages: int) -> Iterator[Column]:
+    """What listeners of Spark get to see of a batch, from the parcels for the sink."""
+
+    def of_kind(kind: int) -> Column:
+        return (f.col("stage") == SINK) & (f.col("feed") == kind)
+
+    def told(name: str) -> Column:
+        return f.get_json_object(f.col("data").cast("string"), f"$.{name}").cast("bigint")
+
+    def total(values: Column) -> Column:
+        return f.coalesce(f.sum(values), f.lit(0).cast("bigint"))
+
+    standing = of_kind(STANDING)
+    for name, stage in (("rows_in", 1), ("taken_back", stages)):
+        yield total(f.when(standing & (told("stage") == stage), told(name))).alias(name)
+    for name in ("state_rows", "state_bytes"):
+        yield total(f.when(standing, told(name))).alias(name)
+    yield total(f.when(of_kind(ANSWER), f.col("rows"))).alias("rows_out")
+    yield f.min(f.when(of_kind(ANSWER), f.col("promise"))).alias("settled_until")
+    entries = f.json_array_length(f.col("data").cast("string")).cast("bigint")
+    yield total(f.when(of_kind(ENTRIES), entries)).alias("set_aside")
 
 
 def _stage(

@@ -1,7 +1,8 @@
 """News: what a query has to tell besides its answer, on the way to the handle.
 
-Parcels for the sink are rows of the answer (ANSWER), entries of the ledger (ENTRIES) or how a bucket
-stands (STANDING); the last two hold JSON.
+Parcels for the sink are rows of the answer (ANSWER), entries of the ledger (ENTRIES), how a bucket
+stands (STANDING), or the names of files that a task has written for the sink (WRITTEN); all but the
+first hold JSON.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from slackwater.distributed.bucket import Standing
 from slackwater.distributed.parcels import SINK, Parcel
 from slackwater.ledger import Entry, Ledger
 
-__all__ = ["ANSWER", "ENTRIES", "STANDING", "entries_of", "ledger_parcel", "news_parcel", "standing_of"]
+__all__ = [
+    "ANSWER",
+    "ENTRIES",
+    "STANDING",
+    "WRITTEN",
+    "entries_of",
+    "ledger_parcel",
+    "names_of",
+    "news_parcel",
+    "standing_of",
+]
 
-ANSWER, ENTRIES, STANDING = 0, 1, 2
+ANSWER, ENTRIES, STANDING, WRITTEN = 0, 1, 2, 3
 
 
 def news_parcel(kind: int, origin: str, content: Any) -> Parcel:
@@ -38,6 +49,11 @@ def entries_of(parcel: Parcel) -> list[Entry]:
 def standing_of(parcel: Parcel) -> Standing:
     """How a bucket stands."""
     return Standing(**_content(parcel))
+
+
+def names_of(parcel: Parcel) -> list[str]:
+    """The files that a task has written."""
+    return [str(name) for name in _content(parcel)]
 
 
 def _content(parcel: Parcel) -> Any:

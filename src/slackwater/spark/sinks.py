@@ -1,137 +1,92 @@
 """Where the answer of a query on Spark goes.
 
-A sink gets what every batch adds to the answer, with the number of the batch; a batch may be repeated,
-and then comes with the same number. So a sink that puts what it gets under that number holds every batch
-once.
-
-    Memory()                  in the handle: `query.output`
+    Memory()                  in the handle: `query.output`; also after a restart
+    Console(rows=20)          on the screen, a table per batch
     Callback(function=f)      f(batch, number), in the driver; the same number again after a failure
     Parquet(directory=...)    changelog rows, written where they are; see `committed`
+    Delta(table=...)          changelog rows, in a Delta table
 
 With `settled=True` only what can no longer change is told, each event once, with its final lifetime.
+
+With `key=` the first three and Delta take the *latest view*: the current row of every key, that is the
+one that started last among those that have not been taken back. `Memory(key="k")` keeps it
+(`query.view()`), `Callback` gets its changes (`Upserts`), `Delta` is merged by key.
 """
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Any
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
-from pyspark import TaskContext
+from rich import console, table
 
-from slackwater.distributed.parcels import SINK, from_arrow, to_arrow
+from slackwater.distributed.latest import Upserts, upserts_of
 from slackwater.events import Batch
 from slackwater.rows import changelog
-from slackwater.spark.news import ANSWER
+from slackwater.spark.delta import Delta
+from slackwater.spark.memory import Memory
+from slackwater.spark.parquet import Parquet, committed, scan
+from slackwater.spark.receiving import Keyed, Sink
+from slackwater.times import show
 
-__all__ = ["Callback", "Memory", "Parquet", "Sink", "committed"]
-
-Rewrites = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-@dataclass(frozen=True)
-class Sink:
-    """Takes the answer. `settled` says which form of it."""
-
-    settled: bool = False
-
-    def in_tasks(self, schema: pl.Schema) -> Rewrites | None:
-        """What to do with the parcels where they are; what is left of them goes to the driver."""
-        return None
-
-    def take(self, said: Batch, batch: int, promise: int) -> None:
-        """What a batch has added, as far as it has come to the driver."""
-
-
-@dataclass(frozen=True)
-class Memory(Sink):
-    """The handle keeps it."""
+__all__ = [
+    "Callback",
+    "Console",
+    "Delta",
+    "Memory",
+    "Parquet",
+    "Sink",
+    "Upserts",
+    "committed",
+    "scan",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Callback(Sink):
-    """A function gets it."""
+class Callback(Keyed):
+    """A function gets what a batch adds: a `Batch`, or with a key `Upserts`; and its number."""
 
-    function: Callable[[Batch, int], object]
+    function: Callable[[Any, int], object]
 
     def take(self, said: Batch, batch: int, promise: int) -> None:
         """Call it."""
-        self.function(said, batch)
+        self.function(upserts_of(said, self.keys) if self.keys else said, batch)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parquet(Sink):
-    """A directory of Parquet files: kind, vs, ve, new_ve and the payload.
+class Console(Keyed):
+    """The screen, or a notebook: for every batch the first rows that it adds, and what is settled."""
 
-    Tasks write their own rows. A batch is there when its number is in `_batches`; a file that a failure
-    has left behind is replaced when the batch is repeated.
-    """
-
-    directory: str
-
-    def in_tasks(self, schema: pl.Schema) -> Rewrites:
-        """Write the rows of the answer; their number and the promise go on."""
-        directory = self.directory
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            assert context is not None, "this runs in tasks"
-            number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-            answer: list[Batch] = []
-            for rows in batches:
-                parcels = from_arrow(rows)
-                answer += (p.batch(schema) for p in parcels if _is_answer(p.stage, p.feed) and p.rows)
-                # the driver needs to know how much it was, and what is promised
-                yield to_arrow(
-                    [replace(p, data=None) if _is_answer(p.stage, p.feed) else p for p in parcels]
-                )
-            # also if there are none: another attempt may have left some
-            table = changelog(Batch.concat([Batch.empty(schema), *answer])).to_arrow()
-            name = f"{number:09d}-{context.partitionId():05d}.parquet"
-            _write(directory, name, lambda file: pq.write_table(table, file))
-
-        return write
+    rows: int = 20
+    file: IO[str] | None = field(default=None, repr=False)
 
     def take(self, said: Batch, batch: int, promise: int) -> None:
-        """All tasks have written: the batch is there."""
-        facts = json.dumps({"batch": batch, "settled_until": promise}).encode()
-        _write(f"{self.directory}/_batches", f"{batch:09d}.json", lambda file: file.write(facts))
+        """Show them."""
+        changes = _changed(upserts_of(said, self.keys)) if self.keys else changelog(said.data())
+        title = f"batch {batch}: {changes.height} changes, settled until {show(promise)}"
+        shown = table.Table(title=title, title_justify="left")
+        for name in changes.columns:
+            shown.add_column(name)
+        for row in changes.head(self.rows).rows(named=True):
+            shown.add_row(*(_text(name, value) for name, value in row.items()))
+        more = changes.height - self.rows
+        if more > 0:
+            shown.caption = f"and {more} more"
+        screen = console.Console(file=self.file)
+        screen.print(shown if changes.height else title)
 
 
-def committed(directory: str) -> pl.DataFrame:
-    """The changelog that a `Parquet` sink has written: whole batches only, in their order."""
-    files, root = _files(directory)
-    listed = files.get_file_info(pafs.FileSelector(f"{root}/_batches", allow_not_found=True))
-    batches = {info.base_name.partition(".")[0] for info in listed if info.extension == "json"}
-    tables = [
-        pl.from_arrow(pq.read_table(info.path, filesystem=files))
-        for info in sorted(files.get_file_info(pafs.FileSelector(root)), key=lambda info: info.path)
-        if info.extension == "parquet" and info.base_name.partition("-")[0] in batches
-    ]
-    return pl.concat([t for t in tables if isinstance(t, pl.DataFrame)]) if tables else pl.DataFrame()
+def _changed(changes: Upserts) -> pl.DataFrame:
+    parts = {"upsert": changes.upserts, "delete": changes.deletes}
+    return pl.concat(
+        [rows.select(pl.lit(kind).alias("kind"), pl.all()) for kind, rows in parts.items()],
+        how="diagonal",
+    )
 
 
-def _is_answer(stage: int, feed: int) -> bool:
-    return stage == SINK and feed == ANSWER
-
-
-def _files(directory: str) -> tuple[pafs.FileSystem, str]:
-    if "://" in directory:
-        files, root = pafs.FileSystem.from_uri(directory)
-        return files, root
-    return pafs.LocalFileSystem(), directory.rstrip("/")
-
-
-def _write(directory: str, name: str, write: Callable[[pa.NativeFile], object]) -> None:
-    """A file has its name when it is complete."""
-    files, root = _files(directory)
-    files.create_dir(root)
-    unfinished = f"{root}/.{name}.{uuid.uuid4().hex}"
-    with files.open_output_stream(unfinished) as file:
-        write(file)
-    files.move(unfinished, f"{root}/{name}")
+def _text(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    return show(value) if name in ("vs", "ve", "new_ve") and isinstance(value, int) else str(value)

@@ -1,0 +1,125 @@
+"""A directory of Parquet files that holds every batch of an answer once.
+
+Tasks write their own rows, every attempt into a file of its own name. The files of a batch are those
+whose names have come to the driver, and are listed when the batch is committed:
+
+    <directory>/<batch>-<task>-<attempt>.parquet     kind, vs, ve, new_ve and the payload
+    <directory>/_batches/<batch>.json                its files, and how far the answer is settled
+
+What an attempt that came to nothing has written, before or after that, is in no list, and is not read.
+A batch that is committed stays as it is. Nothing is ever deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+
+from slackwater.distributed.files import Directory
+from slackwater.distributed.parcels import SINK, Parcel, from_arrow, to_arrow
+from slackwater.errors import PlanError
+from slackwater.events import Batch
+from slackwater.rows import changelog
+from slackwater.spark.news import ANSWER, WRITTEN, news_parcel
+from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
+
+__all__ = ["Parquet", "committed", "scan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parquet(Sink):
+    """A directory of Parquet files: kind, vs, ve, new_ve and the payload. See `committed`."""
+
+    directory: str
+
+    def resolved(self, place: Callable[[str], str]) -> Parquet:
+        """With the directory as the whole cluster knows it."""
+        return replace(self, directory=place(self.directory))
+
+    def in_tasks(self, schema: pl.Schema) -> Rewrites:
+        """Write the rows of the answer; their number, the promise and the file's name go on."""
+        directory = self.directory
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            assert context is not None, "this runs in tasks"
+            number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+            answer: list[Batch] = []
+            for rows in batches:
+                parcels = from_arrow(rows)
+                answer += (p.batch(schema) for p in parcels if _is_answer(p) and p.rows)
+                yield to_arrow([replace(p, data=None) if _is_answer(p) else p for p in parcels])
+            task = context.partitionId()
+            # one file of the first batch tells the columns, whether there are rows or not
+            if answer or (number == 0 and task == 0):
+                table = changelog(Batch.concat([Batch.empty(schema), *answer])).to_arrow()
+                name = f"{number:09d}-{task:05d}-{uuid.uuid4().hex}.parquet"
+                Directory(directory).write_with(name, lambda file: pq.write_table(table, file))
+                yield to_arrow([news_parcel(WRITTEN, f"{task}", [name])])
+
+        return write
+
+    def opened(self, at: Opening) -> Receiver:
+        """The directory, if no other query has put its answer there."""
+        return _Committing(self, at.query)
+
+
+class _Committing(Receiver):
+    def __init__(self, sink: Parquet, query: str) -> None:
+        super().__init__(sink)
+        self._directory, self._query = Directory(sink.directory), query
+        committed = sorted(self._directory.listed("_batches"))
+        if committed:
+            other = _commit(self._directory, committed[-1])["query"]
+            if other != query:
+                raise PlanError(
+                    "another query has put its answer there",
+                    detail=f"{sink.directory} holds {len(committed)} batches of it",
+                    hint="give each query and checkpoint a directory of its own",
+                )
+
+    def take(self, delivery: Delivery) -> None:
+        """All tasks have written: the batch is there, if it was not before."""
+        name = f"_batches/{delivery.batch:09d}.json"
+        if self._directory.has(name):
+            return
+        facts = {
+            "batch": delivery.batch,
+            "query": self._query,
+            "settled_until": delivery.promise,
+            "files": sorted(delivery.written),
+        }
+        self._directory.write(name, json.dumps(facts).encode())
+
+
+def committed(directory: str) -> pl.DataFrame:
+    """The changelog that a `Parquet` sink has written: whole batches only, in their order."""
+    return scan(directory).collect()
+
+
+def scan(directory: str) -> pl.LazyFrame:
+    """As `committed`, to be read later, and only what is asked for."""
+    place = Directory(directory)
+    commits = (_commit(place, name) for name in sorted(place.listed("_batches")))
+    paths = [place.path(name) for commit in commits for name in commit["files"]]
+    if not paths:
+        return pl.LazyFrame()
+    return pl.scan_pyarrow_dataset(pads.dataset(paths, filesystem=place.files, format="parquet"))
+
+
+def _commit(place: Directory, name: str) -> dict[str, Any]:
+    commit: dict[str, Any] = json.loads(place.read(f"_batches/{name}"))
+    return commit
+
+
+def _is_answer(parcel: Parcel) -> bool:
+    return parcel.stage == SINK and parcel.feed == ANSWER

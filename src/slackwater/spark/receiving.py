@@ -1,0 +1,123 @@
+"""What a sink is: a value that says where an answer goes, and what takes it there while a query runs.
+
+A sink gets what every batch adds to the answer, with the number of the batch; a batch may be repeated,
+and then comes with the same number and the same content. So a sink that puts what it gets under that
+number holds every batch once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.distributed.latest import latest
+from slackwater.distributed.program import Program
+from slackwater.errors import PlanError
+from slackwater.events import Batch
+from slackwater.ledger import Ledger
+from slackwater.plan.nodes import Cleanse, Node
+from slackwater.runtime.run import Output
+
+__all__ = ["Delivery", "Keyed", "Opening", "Receiver", "Rewrites", "Sink"]
+
+Rewrites = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a batch has added to the answer."""
+
+    batch: int
+    said: Batch
+    """as far as it has come to the driver; then the promise, if that is a new one"""
+    promise: int
+    """how far the answer can no longer change"""
+    written: tuple[str, ...] = ()
+    """the files that tasks have written for the sink"""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a sink gets to know when a query starts."""
+
+    query: str
+    """names the query, also after a restart"""
+    root: str
+    """a directory under the checkpoint, for the sink's own use"""
+    program: Program
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Takes the answer. `settled`: only what can no longer change, each event once."""
+
+    settled: bool = False
+
+    def plan(self, root: Node) -> Node:
+        """The query whose changelog the sink wants."""
+        return Cleanse(root) if self.settled else root
+
+    def resolved(self, place: Callable[[str], str]) -> Sink:
+        """The same sink with places as the whole cluster knows them."""
+        return self
+
+    def in_tasks(self, schema: pl.Schema) -> Rewrites | None:
+        """What to do with the parcels where they are; what is left of them goes to the driver."""
+        return None
+
+    def opened(self, at: Opening) -> Receiver:
+        """The sink at work."""
+        return Receiver(self)
+
+    def take(self, said: Batch, batch: int, promise: int) -> None:
+        """What a batch has added, as far as it has come to the driver."""
+
+
+@dataclass(frozen=True)
+class Keyed(Sink):
+    """A sink that also takes a latest view: the current row of every key (distributed/latest.py)."""
+
+    _: KW_ONLY
+    key: str | tuple[str, ...] | list[str] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key; none if it is not a view."""
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+    def plan(self, root: Node) -> Node:
+        """The view's query, if it is one."""
+        root = super().plan(root)
+        return latest(root, self.keys) if self.keys else root
+
+
+class Receiver:
+    """A sink while a query runs. This one remembers nothing."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def take(self, delivery: Delivery) -> None:
+        """What a batch has added."""
+        self.sink.take(delivery.said, delivery.batch, delivery.promise)
+
+    @property
+    def output(self) -> Output:
+        """The answer so far, where the sink keeps it."""
+        raise PlanError(
+            "the answer is not kept in the handle",
+            detail=f"it goes to {self.sink}",
+            hint="sinks.Memory() keeps it there",
+        )
+
+    def view(self) -> pl.DataFrame:
+        """The current row of every key, where the sink keeps that."""
+        raise PlanError(
+            "there is no view in the handle",
+            detail=f"the answer goes to {self.sink}",
+            hint="sinks.Memory(key=...) keeps one",
+        )

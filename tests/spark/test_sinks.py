@@ -1,0 +1,311 @@
+"""Where answers go on Spark: each batch once, also after a restart, and what listeners get to see."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+import slackwater as sw
+from slackwater.distributed.program import program_of
+from slackwater.ledger import Ledger
+from slackwater.spark import sinks
+from slackwater.spark.receiving import Delivery, Opening, Sink
+
+COLUMNS = {"k": str, "v": int, "p": str}
+DDL = "k string, v long, p string, kind string, vs long, ve long, new_ve long"
+FORM: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve"}
+LAST = 2**63 - 1
+
+s = sw.stream(COLUMNS, name="s")
+COUNTS = s.inserts().group_by("k").aggregate(n=sw.count(), most=sw.max("v"))
+"""keys that count up, are corrected and go away"""
+
+FILES = [
+    [
+        ("insert", 1, 9, None, "a", 5, "x"),
+        ("insert", 2, 9, None, "b", 6, "y"),
+        ("insert", 3, 9, None, None, 1, "x"),
+        ("upsert", 3, 9, None, "a", 1, "x"),
+    ],
+    [("insert", 4, 9, None, "a", 7, "x"), ("adjust", 2, 9, 2, "b", 6, "y")],
+    [
+        ("adjust", 4, 9, 4, "a", 7, "x"),
+        ("insert", 6, 9, None, "c", 2, "y"),
+        ("insert", 6, 5, None, "c", 2, "y"),
+    ],
+    [("cti", LAST, None, None, None, None, "x"), ("cti", LAST, None, None, None, None, "y")],
+]
+
+
+def _frame(rows: list[Any]) -> pl.DataFrame:
+    types = {"kind": str, "vs": int, "ve": int, "new_ve": int, "k": str, "v": int, "p": str}
+    return pl.DataFrame(rows, schema=types, orient="row").select(DDL_ORDER)
+
+
+DDL_ORDER = [part.split()[0] for part in DDL.split(", ")]
+
+
+def _write(directory: Path, numbers: range) -> None:
+    directory.mkdir(exist_ok=True)
+    for number in numbers:
+        path = directory / f"{number}.parquet"
+        _frame(FILES[number]).write_parquet(path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def _read(spark: Any, directory: Path) -> Any:
+    """The partition is a column of the payload, too."""
+    frame = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(directory))
+    return sw.from_dataframe(frame, **FORM, partition="p", progress=sw.progress(partitions=2))
+
+
+def _elements(files: int) -> sw.Batch:
+    rows = [row for file in FILES[:files] for row in file if row[0] in ("insert", "adjust")]
+    return sw.from_dataframe(_frame([row for row in rows if row[1] < row[2]]), **FORM, schema=COLUMNS)
+
+
+def _latest(files: int) -> pl.DataFrame:
+    """The view by definition: from the history, the row of each key that starts last."""
+    history = COUNTS.meaning({s: _elements(files)}).to_polars()
+    newest = history.group_by("k").agg(pl.all().sort_by("vs").last())
+    return newest.select("k", "n", "most", "vs").sort("k", nulls_last=False)
+
+
+class _Listening(StreamingQueryListener):
+    """Keeps what it has seen under our name."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Any] = {}
+        self.news = threading.Condition()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        observed = event.progress.observedMetrics.get("slackwater")
+        with self.news:
+            if observed is not None:
+                self.seen[event.progress.batchId] = observed.asDict()
+            self.news.notify_all()
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def wait_for(self, batch: int) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: batch in self.seen, timeout=60)
+
+
+def test_a_view_goes_on_after_a_restart_and_so_does_all_that_the_handle_knows(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files, then two more with another number of cores; the checkpoint has a blank in its name."""
+    given = tmp_path / "in"
+    checkpoint = f"file:{tmp_path}/check point"
+    listening = _Listening()
+    spark.streams.addListener(listening)
+    try:
+        _write(given, range(2))
+        to = sinks.Memory(key="k")
+        where: dict[str, Any] = {"checkpoint": checkpoint, "sink": to}
+        first = COUNTS.start(spark, {s: _read(spark, given)}, buckets=3, **where)
+        try:
+            first.process_all_available()
+            listening.wait_for(1)
+        finally:
+            first.stop()
+        assert first.view().equals(_latest(2))
+        assert first.ledger.counts() == {"unknown kind": 1}
+        before = first.progress
+        assert (before.batch, before.rows_in) == (1, 5)
+        assert before.state_bytes > 0
+        assert listening.seen[1]["rows_in"] == 2
+        assert listening.seen[0]["set_aside"] == 1
+        figures = listening.seen[1]
+        assert (figures["state_rows"], figures["state_bytes"]) == (
+            before.state_rows,
+            before.state_bytes,
+        )
+        assert listening.seen[0]["rows_out"] + figures["rows_out"] == before.rows_out
+        with pytest.raises(sw.PlanError, match="not kept"):
+            _ = first.output
+
+        _write(given, range(2, 4))
+        # the number of buckets is that of the checkpoint
+        again = COUNTS.start(spark, {s: _read(spark, given)}, **where)
+        assert again.view().equals(_latest(2))
+        assert again.progress == before
+        assert again.ledger.counts() == {"unknown kind": 1}
+        try:
+            assert again.await_settled(sw.INF, timeout=120)
+        finally:
+            again.stop()
+        assert again.view().equals(_latest(4))
+        assert again.ledger.counts() == {"unknown kind": 1, "ends before it starts": 1}
+        assert again.progress.rows_in == 7
+    finally:
+        spark.streams.removeListener(listening)
+
+
+def test_files_hold_what_was_committed_and_nothing_else(spark: Any, tmp_path: Path) -> None:
+    """An attempt that should be dead writes as well; a batch that is through is not put there again."""
+    given, out = tmp_path / "in", tmp_path / "out put"
+    _write(given, range(2))
+    to = sinks.Parquet(directory=str(out))
+    where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": to, "buckets": 2}
+    handle = COUNTS.start(spark, {s: _read(spark, given)}, **where)
+    try:
+        handle.process_all_available()
+    finally:
+        handle.stop()
+    before = sinks.committed(str(out))
+    [some] = sorted(out.glob("000000001-*.parquet"))[:1]
+    (out / some.name.replace("-0", "-9")).write_bytes(some.read_bytes())
+    assert sinks.committed(f"file:{out}").equals(before)
+    listed = json.loads((out / "_batches" / "000000001.json").read_text())["files"]
+
+    # Spark did not get to know that the last batch was through
+    (tmp_path / "checkpoint" / "spark" / "commits" / "1").unlink()
+    (tmp_path / "checkpoint" / "spark" / "commits" / ".1.crc").unlink(missing_ok=True)
+    _write(given, range(2, 4))
+    again = COUNTS.start(spark, {s: _read(spark, given)}, **where)
+    try:
+        assert again.await_settled(sw.INF, timeout=120)
+    finally:
+        again.stop()
+    assert json.loads((out / "_batches" / "000000001.json").read_text())["files"] == listed
+    said = sw.from_dataframe(sinks.committed(str(out)), **FORM, schema=COUNTS.schema)
+    assert sw.History.of(said) == COUNTS.meaning({s: _elements(4)})
+    assert again.progress.rows_in == 7, "a batch that is repeated counts once"
+    rows = sinks.scan(str(out)).filter(pl.col("kind") == "insert").select(pl.len()).collect().item()
+    assert rows == said.is_insert.sum()
+
+    where["checkpoint"] = str(tmp_path / "another")
+    with pytest.raises(sw.PlanError, match="another query"):
+        COUNTS.start(spark, {s: _read(spark, given)}, **where)
+
+
+def test_inputs_are_those_of_the_query(spark: Any, tmp_path: Path) -> None:
+    other = sw.stream(COLUMNS, name="other")
+    rows = _read(spark, tmp_path)
+    where = {"checkpoint": str(tmp_path / "checkpoint")}
+    with pytest.raises(sw.PlanError, match="no input for 'other'"):
+        s.union(other).start(spark, {s: rows}, **where)
+    with pytest.raises(sw.PlanError, match="does not read 'other'"):
+        s.start(spark, {s: rows, other: rows}, **where)
+    with pytest.raises(sw.PlanError, match="cannot use"):
+        s.start(spark, {s: rows}, checkpoint="nowhere://x/y")
+    with pytest.raises(sw.PlanError, match="no such key"):
+        s.start(spark, {s: rows}, **where, sink=sinks.Memory(key="x"))
+    assert not (tmp_path / "checkpoint").exists()
+
+
+# Without Spark: a sink gets batches, some of them twice, and is opened again in between.
+
+
+def _batches(query: sw.Query) -> list[Delivery]:
+    running = query.open()
+    said = []
+    for number, file in enumerate(FILES[:3]):
+        good = _frame([row for row in file if row[0] != "upsert" and row[1] < row[2]])
+        rows = sw.from_dataframe(good, **FORM, schema=COLUMNS)
+        batches = [sw.Batch.empty(query.schema), *running.push(s, rows)]
+        said.append(Delivery(number, sw.Batch.concat(batches).data(), number))
+    return said
+
+
+def _taken(sink: Sink, tmp_path: Path) -> Any:
+    query = sw.Query(sink.plan(COUNTS.node))
+    program = program_of(query.node, buckets=1)
+    at = Opening("q", str(tmp_path / "own"), program, Ledger())
+    first, second, third = _batches(query)
+    receiver = sink.opened(at)
+    for delivery in (first, second, second):
+        receiver.take(delivery)
+    receiver = sink.opened(at)
+    for delivery in (second, third):
+        receiver.take(delivery)
+    return receiver
+
+
+def test_memory_is_there_again(tmp_path: Path) -> None:
+    receiver = _taken(sinks.Memory(), tmp_path)
+    assert receiver.output.as_history() == COUNTS.meaning({s: _elements(3)})
+
+
+def test_the_files_of_a_view_do_not_pile_up(tmp_path: Path) -> None:
+    query = sw.Query(sinks.Memory(key="k").plan(COUNTS.node))
+    at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
+    receiver = sinks.Memory(key="k").opened(at)
+    running = query.open()
+    for number in range(300):
+        row = sw.insert(number, number + 1, k=str(number % 5), v=number, p="x")
+        said = sw.Batch.concat([sw.Batch.empty(query.schema), *running.push(s, [row])])
+        receiver.take(Delivery(number, said, number))
+    assert len(list(tmp_path.iterdir())) < 300
+    assert receiver.view().height == 5
+    assert sinks.Memory(key="k").opened(at).view().equals(receiver.view())
+
+
+def test_a_delta_table_has_every_change_once(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    _taken(sinks.Delta(table=str(tmp_path / "table")), tmp_path)
+    table = deltalake.DeltaTable(str(tmp_path / "table"))
+    rows = pl.DataFrame(table.to_pyarrow_table())
+    said = sw.from_dataframe(rows, **FORM, schema=COUNTS.schema)
+    assert sw.History.of(said, disordered=True) == COUNTS.meaning({s: _elements(3)})
+    assert table.version() == 2
+    assert table.history(1)[0]["settled_until"] == "2"
+
+
+def test_a_delta_table_is_a_view(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    place = f"file:{tmp_path}/table"
+    _taken(sinks.Delta(table=place, key=["k"]), tmp_path)
+    table = deltalake.DeltaTable(str(tmp_path / "table"))
+    rows = pl.DataFrame(table.to_pyarrow_table())
+    assert rows.select("k", "n", "most", "vs").sort("k", nulls_last=False).equals(_latest(3))
+    assert table.version() == 2
+
+
+def test_what_a_delta_table_cannot_hold_is_refused(tmp_path: Path) -> None:
+    query = s.select(span=pl.struct(d=pl.duration(days=1)))
+    at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
+    with pytest.raises(sw.PlanError, match="cannot hold the column 'span'"):
+        sinks.Delta(table=str(tmp_path / "table")).opened(at)
+
+
+def test_the_console_shows_the_first_rows(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    _taken(sinks.Console(rows=2, file=screen), tmp_path)
+    first, *_ = screen.getvalue().split("batch 1")
+    assert "batch 0: 3 changes, settled until 0" in first
+    assert "insert" in first
+    assert "INF" in first
+    assert "and 1 more" in first
+    screen = io.StringIO()
+    _taken(sinks.Console(key="k", file=screen), tmp_path)
+    assert "delete" in screen.getvalue()
+
+
+def test_a_callback_gets_the_changes_of_a_view(tmp_path: Path) -> None:
+    table: dict[Any, Any] = {}
+
+    def take(changes: sinks.Upserts, number: int) -> None:
+        for (key,) in changes.deletes.rows():
+            table.pop(key, None)
+        table.update({row[0]: row for row in changes.upserts.rows()})
+
+    _taken(sinks.Callback(key="k", function=take), tmp_path)
+    assert sorted(table.values(), key=str) == sorted(_latest(3).rows(), key=str)
