@@ -346,7 +346,8 @@ class Query:
         Paths are understood as Spark does, in the file system that the cluster works with.
         `sink` is one of `slackwater.spark.sinks`, else the answer is kept in `.output` of what this
         gives, a handle. `buckets` is in how many shares state is kept: as many as Spark has cores, if
-        it is not said, and fixed for a checkpoint from its first start on. `trigger` is as in Spark: {"availableNow": True}.
+        it is not said, and fixed for a checkpoint from its first start on. `trigger` is as in Spark:
+        {"availableNow": True}.
         """
         # Spark takes a second to import, which is for those who use it
         from slackwater.spark.handle import start  # noqa: PLC0415

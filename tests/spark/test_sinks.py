@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 import slackwater as sw
 from slackwater.distributed.program import program_of
 from slackwater.ledger import Ledger
-from slackwater.spark import sinks
+from slackwater.spark import memory, sinks
 from slackwater.spark.receiving import Delivery, Opening, Sink
 
 COLUMNS = {"k": str, "v": int, "p": str}
@@ -148,7 +148,7 @@ def test_a_view_goes_on_after_a_restart_and_so_does_all_that_the_handle_knows(
         assert again.progress == before
         assert again.ledger.counts() == {"unknown kind": 1}
         try:
-            assert again.await_settled(sw.INF, timeout=120)
+            assert again.await_settled(sw.INF, timeout=60)
         finally:
             again.stop()
         assert again.view().equals(_latest(4))
@@ -181,7 +181,7 @@ def test_files_hold_what_was_committed_and_nothing_else(spark: Any, tmp_path: Pa
     _write(given, range(2, 4))
     again = COUNTS.start(spark, {s: _read(spark, given)}, **where)
     try:
-        assert again.await_settled(sw.INF, timeout=120)
+        assert again.await_settled(sw.INF, timeout=60)
     finally:
         again.stop()
     assert json.loads((out / "_batches" / "000000001.json").read_text())["files"] == listed
@@ -244,16 +244,17 @@ def test_memory_is_there_again(tmp_path: Path) -> None:
     assert receiver.output.as_history() == COUNTS.meaning({s: _elements(3)})
 
 
-def test_the_files_of_a_view_do_not_pile_up(tmp_path: Path) -> None:
+def test_the_files_of_a_view_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_TOGETHER", 8)
     query = sw.Query(sinks.Memory(key="k").plan(COUNTS.node))
     at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
     receiver = sinks.Memory(key="k").opened(at)
     running = query.open()
-    for number in range(300):
+    for number in range(40):
         row = sw.insert(number, number + 1, k=str(number % 5), v=number, p="x")
         said = sw.Batch.concat([sw.Batch.empty(query.schema), *running.push(s, [row])])
         receiver.take(Delivery(number, said, number))
-    assert len(list(tmp_path.iterdir())) < 300
+    assert len(list(tmp_path.iterdir())) < 40
     assert receiver.view().height == 5
     assert sinks.Memory(key="k").opened(at).view().equals(receiver.view())
 
@@ -280,7 +281,7 @@ def test_a_delta_table_is_a_view(tmp_path: Path) -> None:
 
 
 def test_what_a_delta_table_cannot_hold_is_refused(tmp_path: Path) -> None:
-    query = s.select(span=pl.struct(d=pl.duration(days=1)))
+    query = sw.stream({"k": str, "span": pl.List(pl.Duration("us"))}, name="spans")
     at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
     with pytest.raises(sw.PlanError, match="cannot hold the column 'span'"):
         sinks.Delta(table=str(tmp_path / "table")).opened(at)

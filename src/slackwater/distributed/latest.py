@@ -47,10 +47,8 @@ def latest(root: n.Node, keys: Sequence[str]) -> n.Node:
         )
     argument = n.Argument(root.schema)
     rows: n.Node = n.ClipBy(n.AlterLifetime(argument, lifetimes.inserts()), argument, ())
-    rest = [name for name in root.schema if name not in keys]
-    if not rest:
-        return n.GroupApply(root, tuple(keys), argument, n.Distinct(rows))
-    # whole rows are picked, lest columns come from different ones
+    # whole rows are picked, lest columns come from different ones; something has to be
+    rest = [name for name in root.schema if name not in keys] or list(keys)
     picked = n.Aggregate(rows, (), {_ROW: last(pl.struct(*rest))})
     body = n.Select(picked, {name: pl.col(_ROW).struct.field(name) for name in rest})
     return n.GroupApply(root, tuple(keys), argument, body)

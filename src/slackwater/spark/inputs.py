@@ -23,7 +23,7 @@ from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import Punctuation
-from slackwater.rows import Files, Unread
+from slackwater.rows import Files, Form, Unread
 from slackwater.spark.news import ledger_parcel
 from slackwater.times import BEGIN
 
@@ -67,8 +67,9 @@ def dispatching(
         ledger = Ledger()
         for name_of_part, rows in _read_files(batches, files, columns) if files else _together(batches):
             table: Any = pl.from_arrow(rows)
-            for origin, part in _by_origin(table, partition, keep=partition in schema):
-                batch = form.read(part, schema, ledger, name)
+            for origin, part in _by_origin(table, partition):
+                rows_of_part = _without_partition(part, partition, form, schema)
+                batch = form.read(rows_of_part, schema, ledger, name)
                 promise, latest = _told(batch)
                 known = progress.get(origin, (BEGIN, BEGIN))
                 progress[origin] = max(known[0], promise), max(known[1], latest)
@@ -123,15 +124,27 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table
         yield "", pa.Table.from_batches(waiting)
 
 
-def _by_origin(
-    table: pl.DataFrame, partition: str | None, *, keep: bool
-) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The rows of each partition; the column that says which is the payload's, too, or goes."""
+def _by_origin(table: pl.DataFrame, partition: str | None) -> Iterator[tuple[str, pl.DataFrame]]:
     if partition is None:
         yield "0", table
         return
     for (value,), part in table.group_by(partition, maintain_order=True):
-        yield str(value), part if keep else part.drop(partition)
+        yield str(value), part
+
+
+def _without_partition(
+    part: pl.DataFrame, partition: str | None, form: Form, schema: pl.Schema
+) -> pl.DataFrame:
+    """Rows whose partition is known: the column stays where it is the payload's, too."""
+    if partition is None:
+        return part
+    if partition not in schema:
+        return part.drop(partition)
+    if form.kind is None:
+        return part
+    # a cti has no payload, but it is some partition's
+    is_cti = (pl.col(form.kind).cast(pl.String) == "cti").fill_null(False)
+    return part.with_columns(pl.when(~is_cti).then(partition).alias(partition))
 
 
 def _told(batch: Batch) -> tuple[int, int]:
