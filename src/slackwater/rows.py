@@ -16,8 +16,8 @@ Paper 2 Example 3 (open and close), paper 1b section 3 (changelog rows).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -67,10 +67,24 @@ class Form:
     kind: str | None = None
     new_ve: str | None = None
 
-    def read(self, df: Table, schema: pl.Schema, ledger: Ledger, place: str) -> Batch:
-        """The elements; what cannot be used goes to the ledger."""
-        form: dict[str, Any] = asdict(self)
-        return from_dataframe(df, **form, schema=schema, ledger=ledger, place=place)
+    def __post_init__(self) -> None:
+        _refuse_contradictions(self.ve, self.unbounded, self.kind, self.new_ve)
+
+    @property
+    def special(self) -> list[str]:
+        """The columns that say when and what."""
+        return [name for name in (self.vs, self.ve, self.kind, self.new_ve) if name is not None]
+
+    def read(
+        self,
+        df: Table,
+        schema: pl.Schema,
+        ledger: Ledger,
+        place: str,
+        at: Callable[[int], str] = "row {}".format,
+    ) -> Batch:
+        """The elements; what cannot be used goes to the ledger, with where it was found."""
+        return _elements(read_table(df), self, schema, _Aside(ledger, place, at))
 
 
 @dataclass(frozen=True)
@@ -112,7 +126,6 @@ def read_files(
     Spark's tasks read them in columns, and not through Spark's own rows. Files are taken in the order of
     their times, at most `per_batch` of them at once. What the columns mean is as in `from_dataframe`.
     """
-    _refuse_contradictions(ve, unbounded, kind, new_ve)
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
     files = Files(directory, form, per_batch)
@@ -193,24 +206,37 @@ def from_dataframe(
     column that says which partition of the source a row comes from, and `progress` (`sw.progress`)
     how the partitions come to promise something.
     """
-    _refuse_contradictions(ve, unbounded, kind, new_ve)
+    form = Form(vs, ve, unbounded, kind, new_ve)
     if hasattr(df, "isStreaming"):
-        return Unread(df, Form(vs, ve, unbounded, kind, new_ve), partition, progress or Progress())
+        return Unread(df, form, partition, progress or Progress())
     if partition is not None or progress is not None:
         raise PlanError(
             "a table has no partitions",
             detail="partition and progress are for streaming DataFrames",
             hint="sw.cti among the elements says how far a table goes",
         )
-    table = read_table(df)
+    wanted = None if schema is None else pl.Schema(schema)
+    return _elements(read_table(df), form, wanted, _Aside(ledger, place))
+
+
+class _Aside(NamedTuple):
+    """Where rows go that cannot be used, and what is said about them."""
+
+    ledger: Ledger | None
+    place: str
+    at: Callable[[int], str] = "row {}".format
+
+
+def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: _Aside) -> Batch:
+    vs, ve, kind, new_ve = form.vs, form.ve, form.kind, form.new_ve
     given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve}
     refuse_unknown(table, given)
-    payload, misfits = payload_of(table, given, None if schema is None else pl.Schema(schema))
+    payload, misfits = payload_of(table, given, schema)
     start = instants(table, vs)
     if ve is not None:
         end = instants(table, ve)
     else:
-        end = Instants.none(table.height) if unbounded else start.points()
+        end = Instants.none(table.height) if form.unbounded else start.points()
     if kind is None:
         rules = [
             Rule("time out of range", start.outside | end.outside),
@@ -218,7 +244,7 @@ def from_dataframe(
             Rule("ends before it starts", start.times >= end.times),
             *misfits,
         ]
-        good = usable(table, rules, ledger, place)
+        good = usable(table, rules, *aside)
         return _where(Batch.inserts(start.times, end.times, payload), good)
     new_end = Instants.none(table.height) if new_ve is None else instants(table, new_ve)
     inserts, adjusts, ctis = kinds(table[kind], ("insert", "adjust", "cti"))
@@ -234,7 +260,7 @@ def from_dataframe(
         Rule("cti with more than a time", ctis & more),
         *misfits,
     ]
-    good = usable(table, rules, ledger, place)
+    good = usable(table, rules, *aside)
     old_ve = np.where(adjusts, end.times, start.times)
     batch = Batch(start.times, old_ve, np.where(adjusts, new_end.times, end.times), payload)
     controls = _punctuations(start.times, good & ctis, good & ~ctis)

@@ -14,7 +14,7 @@ is finer than a microsecond is cut off. In pandas NaN is null, and a named index
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -106,8 +106,17 @@ def concerned(rules: Sequence[Rule]) -> Mask:
     return mask
 
 
-def usable(table: pl.DataFrame, rules: Sequence[Rule], ledger: Ledger | None, place: str) -> Mask:
-    """The rows that break no rule. The others are refused, or go to the ledger, in their order."""
+def usable(
+    table: pl.DataFrame,
+    rules: Sequence[Rule],
+    ledger: Ledger | None,
+    place: str,
+    at: Callable[[int], str] = "row {}".format,
+) -> Mask:
+    """The rows that break no rule. The others are refused, or go to the ledger, in their order.
+
+    `at` says where a row was found.
+    """
     bad = concerned(rules)
     if not bad.any():
         return ~bad
@@ -122,7 +131,7 @@ def usable(table: pl.DataFrame, rules: Sequence[Rule], ledger: Ledger | None, pl
         )
     for row, index, content in zip(rows.tolist(), first, _contents(table, rows), strict=True):
         rule = rules[index]
-        detail = f"row {row}, column {rule.column!r}" if rule.column else f"row {row}"
+        detail = f"{at(row)}, column {rule.column!r}" if rule.column else at(row)
         ledger.write(content, reason=rule.reason, place=place, detail=detail)
     return ~bad
 
