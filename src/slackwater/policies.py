@@ -4,11 +4,12 @@ Progress()                       by the ctis among its rows
 Progress(lateness=5_000_000)     ... and none of its rows is more than that behind its latest start
 Progress(idle=60_000_000)        ... and it no longer counts when it has said nothing for so long
 Progress(partitions=3)           ... and nothing is promised before so many have been heard of
+Progress(origins=("t/0", "t/1")) ... nor before these have, which are known from the start
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slackwater.errors import PlanError
 from slackwater.times import Duration, duration, show_length
@@ -23,6 +24,7 @@ class Progress:
     lateness: int | None = None
     idle: int | None = None
     partitions: int = 1
+    origins: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for name in ("lateness", "idle"):

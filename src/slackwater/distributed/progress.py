@@ -55,6 +55,9 @@ class Frontier:
 
     def advance(self, now: int) -> int:
         """The promise of the stream now; it never goes back."""
+        for name in self.policy.origins:
+            # one that has not spoken yet counts, too, until it is idle
+            self.origins.setdefault(name, Origin(heard=now))
         if len(self.origins) >= self.policy.partitions:
             every = list(self.origins.values())
             awake = [origin for origin in every if not self._is_idle(origin, now)]
