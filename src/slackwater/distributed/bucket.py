@@ -20,6 +20,7 @@ import numpy as np
 from slackwater.distributed.parcels import MOST_ROWS, SINK, From, Parcel, in_order, pack, spread
 from slackwater.distributed.program import Program
 from slackwater.distributed.progress import Frontier
+from slackwater.distributed.repeats import Repeats
 from slackwater.events import Batch
 from slackwater.ledger import Entry
 from slackwater.plan.nodes import Node, Source
@@ -70,6 +71,7 @@ class Remembered:
     validators: list[Validator | None]
     frontiers: list[Frontier]
     promised: list[int]
+    repeats: list[Repeats]
 
 
 class Bucket:
@@ -96,6 +98,7 @@ class Bucket:
             for feed in self._feeds
         ]
         self._promised = [BEGIN for _ in self._exits]
+        self._repeats = [Repeats() for _ in self._feeds]
 
     def _clock(self) -> int:
         return self._now
@@ -121,7 +124,9 @@ class Bucket:
     def _take_in(self, place: int, parcels: list[Parcel]) -> int:
         feed, frontier = self._feeds[place], self._frontiers[place]
         schema = feed.entrance.schema
-        batch = Batch.concat([Batch.empty(schema), *(p.batch(schema) for p in parcels if p.rows)])
+        repeats = self._repeats[place]
+        fresh = (repeats.without(p.origin, *p.tagged(schema)) for p in parcels if p.rows)
+        batch = Batch.concat([Batch.empty(schema), *fresh])
         before = frontier.promised
         for parcel in parcels:
             told = {"promise": parcel.promise, "latest": parcel.latest, "now": self._now}
@@ -201,6 +206,7 @@ class Bucket:
             [None if edge is None else edge.validator for edge in self._edges],
             self._frontiers,
             self._promised,
+            self._repeats,
         )
 
     def restore(self, state: Remembered) -> None:
@@ -210,6 +216,7 @@ class Bucket:
             if edge is not None and validator is not None:
                 edge.validator = validator
         self._frontiers, self._promised = state.frontiers, state.promised
+        self._repeats = state.repeats
 
 
 def parcels_of(

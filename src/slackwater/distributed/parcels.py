@@ -25,14 +25,18 @@ import pyarrow as pa
 
 from slackwater.events import Batch
 from slackwater.identity import hash_rows
-from slackwater.times import BEGIN
+from slackwater.times import BEGIN, Times
 
 __all__ = [
+    "BY",
     "MOST_ROWS",
+    "OFFSET",
     "SCHEMA",
     "SINK",
+    "TAG",
     "From",
     "Parcel",
+    "Tags",
     "from_arrow",
     "in_order",
     "pack",
@@ -46,6 +50,8 @@ SINK = 0
 """the stage number of the end"""
 
 _VS, _OLD, _NEW = "\0vs", "\0old_ve", "\0new_ve"
+BY, TAG, OFFSET = "\0by", "\0tag", "\0offset"
+"""columns that a dispatcher may put beside the payload, see `Tags`"""
 _SEED = 0x51AC
 
 SCHEMA = pa.schema(
@@ -77,6 +83,18 @@ class From(NamedTuple):
     """the number of its next parcel"""
 
 
+class Tags(NamedTuple):
+    """Of each row who has told it, with which number, and in which record of its origin.
+
+    The numbers of a teller only grow, unless it repeats itself. Rows of one record have one number.
+    0 as the teller says that there is none.
+    """
+
+    by: Times
+    tag: Times
+    offset: Times
+
+
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """Rows of one origin for one bucket, and how far the origin is."""
@@ -99,13 +117,20 @@ class Parcel:
 
     def batch(self, schema: pl.Schema) -> Batch:
         """The rows."""
+        return self.tagged(schema)[0]
+
+    def tagged(self, schema: pl.Schema) -> tuple[Batch, Tags | None]:
+        """The rows, and who has told them if that is known."""
         if self.data is None:
-            return Batch.empty(schema)
+            return Batch.empty(schema), None
         frame = pl.read_ipc_stream(io.BytesIO(self.data))
         times = (frame[name].to_numpy() for name in (_VS, _OLD, _NEW) if name in frame.columns)
         vs, *ends = times
         old, new = ends if len(ends) > 1 else (vs, ends[0])
-        return Batch(vs, old, new, frame.select(schema.names()))
+        tags = None
+        if BY in frame.columns:
+            tags = Tags(*(frame[name].to_numpy() for name in (BY, TAG, OFFSET)))
+        return Batch(vs, old, new, frame.select(schema.names())), tags
 
 
 def pack(batch: Batch) -> bytes:
