@@ -76,6 +76,7 @@ from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, m
 from slackwater.rows import changelog, from_dataframe, from_open_close, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
 from slackwater.times import BEGIN, INF
+from slackwater.topics import read_kafka
 from slackwater.validity import StreamProperties, closed_up_to, validate
 
 __version__ = "0.1.0.dev0"
@@ -146,6 +147,7 @@ __all__ = [
     "progress",
     "rank",
     "read_files",
+    "read_kafka",
     "session",
     "sliding",
     "stddev",

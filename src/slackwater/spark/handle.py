@@ -30,6 +30,7 @@ from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.run import Output
+from slackwater.spark.inputs import known
 from slackwater.spark.lower import Settings, lowered
 from slackwater.spark.news import (
     ANSWER,
@@ -208,8 +209,10 @@ def start(
     _require_inputs(root, inputs)
     slots = max(1, spark.sparkContext.defaultParallelism)
     checkpoint = _resolved(spark, checkpoint)
-    sink = sink.resolved(lambda place: _resolved(spark, place))
     root_of_store = f"{checkpoint}/slackwater"
+    inputs = {source: known(spark, given, root_of_store, source) for source, given in inputs.items()}
+    sink = sink.resolved(lambda place: _resolved(spark, place))
+    sink = sink.prepared(spark, root.schema, root_of_store)
     store = Store(root_of_store)
     program = program_of(
         sink.plan(root),
@@ -222,7 +225,8 @@ def start(
     handle = SparkQuery(program, settings, sink, query_name)
 
     def write(frame: DataFrame, batch: int) -> None:
-        parcels = [p for rows in frame.toArrow().to_batches() for p in from_arrow(rows)]
+        with sink.published(frame, program.schema) as left:
+            parcels = [p for rows in left.toArrow().to_batches() for p in from_arrow(rows)]
         handle.take_in(batch, parcels)
 
     query = (

@@ -7,7 +7,6 @@ ledger; the query lives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -24,17 +23,31 @@ from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Files, Form, Unread
+from slackwater.spark import kafka_source
 from slackwater.spark.news import ledger_parcel
+from slackwater.spark.reading import Reading
 from slackwater.times import BEGIN
+from slackwater.topics import Kafka
 
-__all__ = ["dispatching", "frame_of"]
+__all__ = ["dispatching", "frame_of", "known"]
 
 _TOGETHER = 100_000
 """so many rows are spread at once"""
 
 
+def known(spark: SparkSession, given: Unread, root: str, source: Source) -> Unread:
+    """The same, with all that can be known of it before it is read; the query's store is there."""
+    if isinstance(given.frame, Kafka):
+        # what cannot be read at all is refused here, and not in the tasks
+        kafka_source.reader_of(given.frame, given.form, source.schema)
+        return kafka_source.known_partitions(spark, given, root, source.stream_name)
+    return given
+
+
 def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
-    """The streaming DataFrame that tasks read: the rows themselves, or the names of files."""
+    """The streaming DataFrame that tasks read: the rows themselves, records, or the names of files."""
+    if isinstance(given.frame, Kafka):
+        return kafka_source.frame_of(spark, given.frame)
     if not isinstance(given.frame, Files):
         frame: DataFrame = given.frame
         return frame
@@ -53,10 +66,8 @@ def dispatching(
     """What a task does with the rows that it reads: parcels of them, for every bucket."""
     # what is named here is all that the tasks get to know
     name, schema = source.stream_name, source.schema
+    frame = given.frame if isinstance(given.frame, Files | Kafka) else None
     form, partition = given.form, given.partition
-    files = given.frame if isinstance(given.frame, Files) else None
-    special = (form.vs, form.ve, form.kind, form.new_ve, partition)
-    columns = [*dict.fromkeys([*schema, *(name for name in special if name is not None)])]
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -65,22 +76,29 @@ def dispatching(
         sent = 0
         progress: dict[str, tuple[int, int]] = {}
         ledger = Ledger()
-        for name_of_part, rows in _read_files(batches, files, columns) if files else _together(batches):
-            table: Any = pl.from_arrow(rows)
-            for origin, part in _by_origin(table, partition):
-                rows_of_part = _without_partition(part, partition, form, schema)
-                batch = form.read(rows_of_part, schema, ledger, name)
-                promise, latest = _told(batch)
-                known = progress.get(origin, (BEGIN, BEGIN))
-                progress[origin] = max(known[0], promise), max(known[1], latest)
-                parcels: list[Parcel] = []
-                for target in to:
-                    shares = spread(batch.data(), target.columns, buckets)
-                    sender = From(origin, part=name_of_part or task, first=sent)
-                    address = target.stage, target.feed
-                    parcels += (p for p in parcels_of(sender, address, shares, buckets) if p.rows)
-                sent += 1 + batch.rows
-                yield to_arrow(parcels)
+        reading = Reading(name, form, schema, ledger)
+        read: Iterator[tuple[str, str, Batch]]
+        if isinstance(frame, Kafka):
+            records = (pl.DataFrame(rows) for _, rows in _together(batches))
+            read = kafka_source.pieces(records, frame, reading)
+        else:
+            tables = _together(batches)
+            if frame is not None:
+                wanted = [*schema, *form.special, *([] if partition is None else [partition])]
+                tables = _read_files(batches, frame, [*dict.fromkeys(wanted)])
+            read = _pieces(tables, partition, reading)
+        for origin, part, batch in read:
+            promise, latest = _told(batch)
+            known = progress.get(origin, (BEGIN, BEGIN))
+            progress[origin] = max(known[0], promise), max(known[1], latest)
+            parcels: list[Parcel] = []
+            for target in to:
+                shares = spread(batch.data(), target.columns, buckets)
+                sender = From(origin, part=part or task, first=sent)
+                address = target.stage, target.feed
+                parcels += (p for p in parcels_of(sender, address, shares, buckets) if p.rows)
+            sent += 1 + batch.rows
+            yield to_arrow(parcels)
         last: list[Parcel] = []
         for origin, (promise, latest) in progress.items():
             for target in to:
@@ -91,6 +109,16 @@ def dispatching(
         yield to_arrow(last)
 
     return dispatch
+
+
+def _pieces(
+    tables: Iterator[tuple[str, pa.Table]], partition: str | None, reading: Reading
+) -> Iterator[tuple[str, str, Batch]]:
+    """Rows as elements: their origin, the name of the part that they are, and the elements."""
+    for part, rows in tables:
+        for origin, some in _by_origin(pl.DataFrame(rows), partition):
+            own = _without_partition(some, partition, reading.form, reading.schema)
+            yield origin, part, reading.elements(own)
 
 
 def _read_files(

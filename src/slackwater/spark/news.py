@@ -21,6 +21,7 @@ __all__ = [
     "STANDING",
     "WRITTEN",
     "entries_of",
+    "is_answer",
     "ledger_parcel",
     "names_of",
     "news_parcel",
@@ -28,6 +29,11 @@ __all__ = [
 ]
 
 ANSWER, ENTRIES, STANDING, WRITTEN = 0, 1, 2, 3
+
+
+def is_answer(parcel: Parcel) -> bool:
+    """Whether it holds rows of the answer, and not news."""
+    return parcel.stage == SINK and parcel.feed == ANSWER
 
 
 def news_parcel(kind: int, origin: str, content: Any) -> Parcel:

@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from slackwater.distributed.files import Directory
-from slackwater.distributed.parcels import SINK, Parcel, from_arrow, to_arrow
+from slackwater.distributed.parcels import from_arrow, to_arrow
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.rows import changelog
-from slackwater.spark.news import ANSWER, WRITTEN, news_parcel
+from slackwater.spark.news import WRITTEN, is_answer, news_parcel
 from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
 
 __all__ = ["Parquet", "committed", "scan"]
@@ -56,8 +56,8 @@ class Parquet(Sink):
             answer: list[Batch] = []
             for rows in batches:
                 parcels = from_arrow(rows)
-                answer += (p.batch(schema) for p in parcels if _is_answer(p) and p.rows)
-                yield to_arrow([replace(p, data=None) if _is_answer(p) else p for p in parcels])
+                answer += (p.batch(schema) for p in parcels if is_answer(p) and p.rows)
+                yield to_arrow([replace(p, data=None) if is_answer(p) else p for p in parcels])
             task = context.partitionId()
             # one file of the first batch tells the columns, whether there are rows or not
             if answer or (number == 0 and task == 0):
@@ -119,7 +119,3 @@ def scan(directory: str) -> pl.LazyFrame:
 def _commit(place: Directory, name: str) -> dict[str, Any]:
     commit: dict[str, Any] = json.loads(place.read(f"_batches/{name}"))
     return commit
-
-
-def _is_answer(parcel: Parcel) -> bool:
-    return parcel.stage == SINK and parcel.feed == ANSWER

@@ -8,10 +8,12 @@ number holds every batch once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 
 import polars as pl
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.latest import latest
 from slackwater.distributed.program import Program
@@ -65,9 +67,18 @@ class Sink:
         """The same sink with places as the whole cluster knows them."""
         return self
 
+    def prepared(self, spark: SparkSession, schema: pl.Schema, root: str) -> Sink:
+        """The same sink, ready for a query with such an answer and with its store there."""
+        return self
+
     def in_tasks(self, schema: pl.Schema) -> Rewrites | None:
         """What to do with the parcels where they are; what is left of them goes to the driver."""
         return None
+
+    @contextmanager
+    def published(self, frame: DataFrame, schema: pl.Schema) -> Iterator[DataFrame]:
+        """Write a batch with Spark; what is left of it goes to the driver."""
+        yield frame
 
     def opened(self, at: Opening) -> Receiver:
         """The sink at work."""

@@ -5,6 +5,7 @@
     Callback(function=f)      f(batch, number), in the driver; the same number again after a failure
     Parquet(directory=...)    changelog rows, written where they are; see `committed`
     Delta(table=...)          changelog rows, in a Delta table
+    Kafka(servers=, topic=)   records of a topic, see kafka_sink.py
 
 With `settled=True` only what can no longer change is told, each event once, with its final lifetime.
 
@@ -26,6 +27,7 @@ from slackwater.distributed.latest import Upserts, upserts_of
 from slackwater.events import Batch
 from slackwater.rows import changelog
 from slackwater.spark.delta import Delta
+from slackwater.spark.kafka_sink import Kafka
 from slackwater.spark.memory import Memory
 from slackwater.spark.parquet import Parquet, committed, scan
 from slackwater.spark.receiving import Keyed, Sink
@@ -35,6 +37,7 @@ __all__ = [
     "Callback",
     "Console",
     "Delta",
+    "Kafka",
     "Memory",
     "Parquet",
     "Sink",

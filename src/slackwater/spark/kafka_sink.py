@@ -1,0 +1,249 @@
+"""A topic of Kafka as a sink, through Spark's connector.
+
+Rows go to the partition that the hash of their key columns says (of all columns, if there are none), so
+that an adjust follows the insert that it adjusts. One task writes one partition: its rows in the order
+of the buckets, then what all buckets together promise, as a record of kind "cti". So a query that reads
+the topic gets rows and promises per partition, in order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import polars as pl
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, when
+
+from slackwater.distributed.bucket import parcels_of
+from slackwater.distributed.parcels import SINK, From, Parcel, from_arrow, in_order, spread, to_arrow
+from slackwater.errors import PlanError
+from slackwater.events import Batch
+from slackwater.punctuations import Punctuation
+from slackwater.rows import changelog
+from slackwater.spark import kafka
+from slackwater.spark.news import ANSWER, is_answer
+from slackwater.spark.receiving import Rewrites, Sink
+from slackwater.times import BEGIN
+
+__all__ = ["Kafka"]
+
+_MOST_BYTES = 900_000
+"""in a value of Arrow: a broker takes a megabyte, unless it is told otherwise"""
+_MOST_ROWS = 5_000
+"""... and not more rows than that"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kafka(Sink):
+    """A topic of Kafka, which has to exist: rows of a changelog, and promises in every partition.
+
+    value="json"     a record per row: kind, vs, ve, new_ve and the payload; its key is an object of the
+                     key columns. Numbers that JSON does not have are texts: "NaN", "Infinity"
+    value="arrow"    a record for many rows: the same columns; no key
+
+    The number of partitions is fixed for a checkpoint when a query is started first. `options` are more
+    options of Spark's connector, such as "kafka.security.protocol".
+    """
+
+    servers: str
+    topic: str
+    value: Literal["json", "arrow"] = "json"
+    key: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    partitions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.value not in ("json", "arrow"):
+            raise PlanError(f"values of form {self.value!r} are not written", hint="json or arrow")
+
+    def prepared(self, spark: SparkSession, schema: pl.Schema, root: str) -> Sink:
+        """The same, with the topic's number of partitions."""
+        for name in self.key:
+            if name not in schema:
+                raise PlanError(
+                    f"the answer has no column {name!r}",
+                    detail=f"key={list(self.key)!r}",
+                    hint=f"it has: {', '.join(schema)}",
+                )
+        if self.value == "json":
+            for name, dtype in schema.items():
+                _refuse_json(name, dtype)
+
+        def ask() -> int:
+            with kafka.admin_of(spark, self.servers, self.options) as admin:
+                return kafka.counts(spark, admin, [self.topic])[self.topic]
+
+        count = (
+            kafka.once(root, "partitions of the sink", ask)
+            if self.partitions is None
+            else self.partitions
+        )
+        return replace(self, partitions=count)
+
+    def in_tasks(self, schema: pl.Schema) -> Rewrites:
+        """Spread rows over partitions; a promise goes to each of them."""
+        columns, partitions = list(self.key or schema), self.partitions
+        assert partitions is not None, "it was prepared"
+
+        def divide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in batches:
+                out: list[Parcel] = []
+                for parcel in from_arrow(rows):
+                    if not is_answer(parcel):
+                        out.append(parcel)
+                        continue
+                    told = parcel.promise, parcel.latest, parcel.now
+                    sender = From(parcel.origin, *told, part=parcel.part, first=parcel.number)
+                    shares = spread(parcel.batch(schema), columns, partitions)
+                    out += parcels_of(sender, (SINK, ANSWER), shares, partitions)
+                yield to_arrow(out)
+
+        return divide
+
+    @contextmanager
+    def published(self, frame: DataFrame, schema: pl.Schema) -> Iterator[DataFrame]:
+        """Write the records; how many rows there were, and what is promised, goes on."""
+        assert self.partitions is not None, "it was prepared"
+        # kept, so that the stages run once
+        kept = frame.persist()
+        try:
+            answer = (col("stage") == SINK) & (col("feed") == ANSWER)
+            records = (
+                kept.where(answer)
+                .repartitionById(self.partitions, "bucket")
+                .mapInArrow(_writing(self.value, tuple(self.key), schema), _COLUMNS)
+            )
+            told = {**self.options, "kafka.bootstrap.servers": self.servers, "topic": self.topic}
+            records.write.format("kafka").options(**told).save()
+            yield kept.withColumn("data", when(~answer, col("data")))
+        finally:
+            kept.unpersist()
+
+
+_COLUMNS = "partition int, key binary, value binary, headers array<struct<key string, value binary>>"
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(_HEADER)),
+    ]
+)
+
+
+def _writing(value: str, key: tuple[str, ...], schema: pl.Schema) -> Rewrites:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "this runs in tasks"
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        query = context.getLocalProperty("sql.streaming.queryId")
+        assert query is not None, "Spark says which query it is"
+        by_partition: dict[int, list[Parcel]] = {}
+        for rows in batches:
+            for parcel in from_arrow(rows):
+                by_partition.setdefault(parcel.bucket, []).append(parcel)
+        for partition, parcels in by_partition.items():
+            parts = [parcel.batch(schema) for parcel in in_order(parcels) if parcel.rows]
+            promise = min(parcel.promise for parcel in parcels)
+            whole = Batch.concat([Batch.empty(schema), *parts])
+            if value == "json":
+                keys, told = _as_json(whole, promise, key)
+            else:
+                told = _as_arrow(whole, promise)
+                keys = [None] * len(told)
+            headers = _headers(query, batch, len(told))
+            columns = [pa.array([partition] * len(told), pa.int32()), pa.array(keys, pa.binary())]
+            columns += [pa.array(told, pa.binary()), headers]
+            yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+    return write
+
+
+def _headers(query: str, batch: int, records: int) -> pa.ListArray:
+    names = pa.array([kafka.QUERY, kafka.BATCH, kafka.SEQUENCE] * records, pa.string())
+    who = query.encode(), str(batch).encode()
+    texts = [text for number in range(records) for text in (*who, str(number).encode())]
+    both = pa.StructArray.from_arrays([names, pa.array(texts, pa.binary())], fields=list(_HEADER))
+    return pa.ListArray.from_arrays(pa.array(range(0, 3 * records + 1, 3), pa.int32()), both)
+
+
+def _followed(rows: Batch, promise: int) -> pl.DataFrame:
+    return changelog(rows.followed_by([Punctuation(promise)] if promise > BEGIN else []))
+
+
+def _as_json(rows: Batch, promise: int, key: tuple[str, ...]) -> tuple[list[bytes | None], list[bytes]]:
+    frame = _followed(rows, promise)
+    if not frame.height:
+        return [], []
+    keys: list[bytes | None] = [None] * frame.height
+    if key:
+        # a promise is of all keys
+        lines: list[bytes | None] = [*_lines(frame.select(key))]
+        keys = [*lines[: rows.rows], *([None] * (frame.height - rows.rows))]
+    return keys, _lines(frame)
+
+
+def _lines(frame: pl.DataFrame) -> list[bytes]:
+    """Each row as an object of JSON."""
+    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    finite = all(frame[name].is_finite().fill_null(True).all() for name in floats)
+    if finite:
+        return frame.write_ndjson().encode().splitlines()
+    # polars would write null
+    exact = json.loads(f"[{','.join(frame.drop(floats).write_ndjson().splitlines())}]")
+    numbers = frame.select(floats).rows(named=True)
+    names = frame.columns
+    both = (
+        {**row, **{n: _number_text(v) for n, v in own.items()}}
+        for row, own in zip(exact, numbers, strict=True)
+    )
+    return [
+        json.dumps({name: row[name] for name in names}, separators=(",", ":")).encode() for row in both
+    ]
+
+
+def _number_text(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _as_arrow(rows: Batch, promise: int) -> list[bytes]:
+    frame = _followed(rows, promise)
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    starts = range(0, table.num_rows, _MOST_ROWS)
+    return [value for start in starts for value in _streams(table.slice(start, _MOST_ROWS))]
+
+
+def _streams(table: pa.Table) -> Iterator[bytes]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    value = sink.getvalue()
+    if len(value) <= _MOST_BYTES or table.num_rows == 1:
+        yield value.to_pybytes()
+    else:
+        half = table.num_rows // 2
+        yield from _streams(table.slice(0, half))
+        yield from _streams(table.slice(half))
+
+
+def _refuse_json(name: str, dtype: pl.DataType) -> None:
+    """Raise if values of that type would not come back from JSON as they were."""
+    exact = dtype.is_numeric() or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date)
+    if isinstance(dtype, pl.Datetime):
+        exact = dtype.time_unit != "ns"
+    if not exact:
+        raise PlanError(
+            f"column {name!r} cannot be written as JSON",
+            detail=f"values of {dtype} would not come back as they were",
+            hint='value="arrow"',
+        )
