@@ -14,7 +14,7 @@ Paper 1a section 2.3 and 2.4, paper 1b section 1 (the spectrum).
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from slackwater.errors import PlanError
@@ -78,6 +78,18 @@ class Dial:
                 detail=f"blocking={show_length(self.blocking)}",
                 hint="leave blocking infinite, as sw.ULTRA does",
             )
+
+    def turned(self, blocking: Duration | None = None, memory: Duration | None = None) -> Dial:
+        """This dial with another blocking or memory.
+
+        >>> print(weak("1 h").turned(blocking="5 s"))
+        blocking=5 s memory=1 h
+        """
+        return replace(
+            self,
+            blocking=self.blocking if blocking is None else duration(blocking),
+            memory=self.memory if memory is None else duration(memory),
+        )
 
     def __str__(self) -> str:
         for name, point in LEVELS.items():

@@ -28,7 +28,7 @@ from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control
 from slackwater.times import BEGIN, INF, Instant, Times, chronon, show
 
-__all__ = ["ExternalCti", "Promises", "Punctuation", "cti", "external_cti"]
+__all__ = ["ExternalCti", "Promises", "Punctuation", "Reached", "cti", "external_cti"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -114,6 +114,22 @@ def external_cti(time: Instant, count: SupportsIndex, *, since: Instant = BEGIN)
     if not isinstance(count, SupportsIndex):
         raise InvalidElement(f"{count!r} is not a number of elements", hint="a count is an int")
     return ExternalCti(chronon(time), operator.index(count), chronon(since))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Reached(Control):
+    """The starts of the sources' rows have come so far, wherever the rows went.
+
+    It is the engine's own: where a stream is spread over many places, each sees a share of the rows only,
+    and is told what one place would have seen. Of a source with several partitions, each with an order of
+    its own, `slowest` is how far the last of them is and `furthest` how far the first.
+    """
+
+    slowest: int
+    furthest: int
+
+    def __repr__(self) -> str:
+        return f"reached({show(self.slowest)}, {show(self.furthest)})"
 
 
 @dataclass(frozen=True, slots=True)

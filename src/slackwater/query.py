@@ -365,7 +365,11 @@ class Query:
         )
 
     def open(
-        self, *, on_invalid: OnInvalid = RAISE, now: Callable[[], int] | None = None
+        self,
+        *,
+        on_invalid: OnInvalid = RAISE,
+        now: Callable[[], int] | None = None,
+        turnable: bool = False,
     ) -> RunningQuery:
         """Run in this process, step by step: push elements, read what the query says so far.
 
@@ -375,10 +379,22 @@ class Query:
         >>> [list(batch) for batch in running.push(s, [sw.insert(3, 4, a=1)])]
         [[insert(10, 20, a=1)]]
 
-        `now` tells system time where `clock="system"` was asked for: the machine's, if not given.
+        `now` tells system time where `clock="system"` was asked for: the machine's, if not given. With
+        `turnable` the dial can be turned between two batches:
+
+        >>> running = s.distinct().consistency("strong").open(turnable=True)
+        >>> running.push(s, [sw.insert(3, 4, a=1)])
+        []
+        >>> [list(batch) for batch in running.turn(blocking=0)]
+        [[insert(3, 4, a=1)]]
         """
         return RunningQuery(
-            Execution(self.node, on_invalid=_one_of(OnInvalid, on_invalid), now=now or wall_clock)
+            Execution(
+                self.node,
+                on_invalid=_one_of(OnInvalid, on_invalid),
+                now=now or wall_clock,
+                turnable=turnable,
+            )
         )
 
     def meaning(self, inputs: Mapping[Query, History | Stream]) -> History:
@@ -409,6 +425,14 @@ class RunningQuery:
     def push(self, stream: Query, elements: Stream) -> list[Batch]:
         """Take in some elements of a stream as one batch; what the query says to that."""
         return self._execution.push(_source(stream), elements)
+
+    def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> list[Batch]:
+        """Turn the dial: how long to wait, how long to remember. What the query says to that.
+
+        It concerns what comes from now on, and releases what has waited for as long as is now asked.
+        What a longer memory could have remembered is not brought back. `open(turnable=True)` allows it.
+        """
+        return self._execution.turn(blocking=blocking, memory=memory)
 
     @property
     def output(self) -> Output:

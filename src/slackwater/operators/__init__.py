@@ -46,7 +46,6 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Union: Union,
     nodes.Sort: Sort,
     nodes.Cleanse: cleanse,
-    nodes.Punctuate: punctuate,
 }
 _LATENT: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {
     nodes.Aggregate: Aggregate,
@@ -57,26 +56,30 @@ _LATENT: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {
     nodes.Difference: SetOperation,
 }
 """operators that show snapshots, for which the output latency matters"""
-_CLOCKED: dict[type[nodes.Node], Callable[[Any, Now], Step]] = {
-    nodes.Align: Align,
-    nodes.Finalize: finalize,
+_TIMED: dict[type[nodes.Node], Callable[[Any, Now, bool], Step]] = {
+    nodes.Align: lambda node, now, told: Align(node, now, told=told),
+    nodes.Finalize: lambda node, now, told: finalize(node, now, told=told),
+    nodes.Punctuate: lambda node, now, told: punctuate(node, atomic=told),
 }
-"""operators that may look at the clock"""
+"""operators that go by how far the stream is, or by the clock"""
 
 
 def runnable(kind: type[nodes.Node]) -> bool:
     """Whether there is an operator for this kind of node."""
-    return kind in _STEPS or kind in _LATENT or kind in _CLOCKED
+    return kind in _STEPS or kind in _LATENT or kind in _TIMED
 
 
-def step_of(node: nodes.Node, latency: OutputLatency, now: Now = wall_clock) -> Step:
+def step_of(
+    node: nodes.Node, latency: OutputLatency, now: Now = wall_clock, *, told: bool = False
+) -> Step:
     """The operator of a node; refused by name where there is none yet.
 
     `latency` concerns operators that show snapshots; the others emit whole rows at once. `now` tells
-    system time to those that need it.
+    system time to those that need it. With `told` only a share of the rows is here, and how far the
+    sources are comes with every batch (`Reached`).
     """
     if not runnable(type(node)):
-        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_LATENT, *_CLOCKED))
+        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_LATENT, *_TIMED))
         raise PlanError(
             f"{node.name} cannot be run yet",
             detail=f"operators exist for: {known}",
@@ -84,6 +87,6 @@ def step_of(node: nodes.Node, latency: OutputLatency, now: Now = wall_clock) -> 
         )
     if type(node) in _LATENT:
         return _LATENT[type(node)](node, latency)
-    if type(node) in _CLOCKED:
-        return _CLOCKED[type(node)](node, now)
+    if type(node) in _TIMED:
+        return _TIMED[type(node)](node, now, told)
     return _STEPS[type(node)](node)

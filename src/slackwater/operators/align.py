@@ -16,6 +16,13 @@ new_ve). What leaves together leaves in order of sync.
 - `perfect` (`ultra`, cleanse): an insert also waits until its end can no longer change, ve < t, and
   nothing with a later vs overtakes it. The output is perfect: ordered, and inserts only.
 
+With `told`, time is how far the furthest partition of the sources is, which comes behind the rows of every
+batch: nothing waits longer than `blocking` for a partition that says nothing.
+
+When the dial is turned, what a smaller `blocking` has due leaves at once; a larger one holds back what
+comes later, for the limit stays where it is until it is due further. Where it may be turned, rows that
+have not to wait at all pass as they are.
+
 Pass: what is due, and on cti(t) what has sync < t. Keep: the rest; a row that is held has sync >= t.
 Propagate: cti(t); if perfect, only up to the earliest insert that is still held. Neither the limit nor
 the clock ever goes back.
@@ -33,12 +40,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.consistency import Clock
+from slackwater.consistency import Clock, Dial
 from slackwater.events import Batch
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.step import Answer, Description, Now, wall_clock
 from slackwater.plan import nodes
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Punctuation, Reached
 from slackwater.times import BEGIN, INF, plus
 
 __all__ = ["Align", "State"]
@@ -46,10 +53,13 @@ __all__ = ["Align", "State"]
 
 @dataclass(slots=True)
 class State:
-    """What is held, and how far time has come: the largest vs, or the clock."""
+    """What is held and for how long, and how far time has come: the largest vs, or the clock."""
 
     buffer: Buffer
+    blocking: int
     reached: int = BEGIN
+    limit: int = BEGIN
+    """what starts there or before is due"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +68,55 @@ class Align:
 
     node: nodes.Align
     now: Now = wall_clock
+    told: bool = False
+    """how far the stream is, it is told; else it goes by the rows"""
 
     @property
     def _timed(self) -> bool:
-        return self.node.blocking < INF
+        return self.node.blocking < INF or self.node.turnable
 
     def open(self) -> State:
         """Nothing held."""
-        return State(Buffer(self.node.schema, self._timed))
+        return State(Buffer(self.node.schema, self._timed), self.node.blocking)
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
         """Hold the rows; what is due by now, they included, comes out."""
         if not self._timed:
             state.buffer.hold(rows)
             return Batch.empty(self.node.schema)
+        by_clock = self.node.clock is Clock.SYSTEM
+        if by_clock:
+            state.reached = max(state.reached, self.now())
+        elif rows.rows and not self.told:
+            state.reached = max(state.reached, int(rows.vs.max()))
+        if self.node.turnable and state.blocking == 0:
+            assert not len(state.buffer), "nothing waits where nothing has to"
+            return rows
+        if rows.rows:
+            state.buffer.hold(rows, due=state.reached if by_clock else rows.vs)
+        return self._due(state)
+
+    def _due(self, state: State) -> Batch:
+        if state.blocking == INF or state.reached == BEGIN:
+            return state.buffer.due_at(state.limit)
+        state.limit = max(state.limit, int(plus(state.reached, -state.blocking)))
+        # what is told may be behind the rows, and where nothing has to wait nothing does
+        return state.buffer.due_at(state.limit if state.blocking else INF)
+
+    def on_reached(self, state: State, reached: Reached) -> Answer:
+        """What is due by now."""
+        if not (self.told and self._timed) or self.node.clock is Clock.SYSTEM:
+            return Answer()
+        state.reached = max(state.reached, reached.furthest)
+        return Answer(rows=self._due(state))
+
+    def on_turn(self, state: State, dial: Dial) -> Answer:
+        """Another blocking, from the next element on; what has waited that long leaves."""
+        state.blocking = dial.blocking
         if self.node.clock is Clock.SYSTEM:
             state.reached = max(state.reached, self.now())
-            state.buffer.hold(rows, due=state.reached)
-        elif rows.rows:
-            state.reached = max(state.reached, int(rows.vs.max()))
-            state.buffer.hold(rows, due=rows.vs)
-        return state.buffer.due_at(plus(state.reached, -self.node.blocking))
+        rows = state.buffer.due_at(INF) if not dial.blocking else self._due(state)
+        return Answer(rows=rows)
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """What nothing can be combined with any more, then the promise."""

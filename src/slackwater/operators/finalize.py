@@ -3,9 +3,13 @@
     out = input - ledger      (as streams: leaving out the elements that the ledger names)
 
 Every element moves the limit: `memory` behind the largest vs seen, or with the system clock, the largest
-vs that had been seen `memory` ago. An element whose sync is behind the limit when it arrives comes too
+vs that had been seen `memory` ago (memory.py). An element whose sync is behind the limit when it arrives comes too
 late: it is given up, and with it every later element that continues it. What had been passed of its
 event stays. Elements are judged one by one, so that it does not matter how the stream was cut.
+
+With `told`, the limit follows what is told of the sources, behind the rows of every batch: that is how
+all buckets of a stream forget alike. When the dial is turned, the limit goes to where the new memory has
+it, or stays until that is further.
 
 Pass: everything else, at once. Keep: of each event that was given up in part, the end that it would have
 by now, until the limit has passed that end: to know what continues it. Propagate: cti(t), and after
@@ -24,12 +28,13 @@ Paper 1b section 4.6, erratum 15.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.consistency import Dial
 from slackwater.events import Batch
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.memory import Limit
@@ -37,18 +42,18 @@ from slackwater.operators.mend import Mend, changed
 from slackwater.operators.step import Answer, Description, GivenUp, Now, Step, wall_clock
 from slackwater.plan import nodes
 from slackwater.plan.properties import is_disordered
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Punctuation, Reached
 from slackwater.times import INF, Times, show
 
-__all__ = ["Finalize", "State", "finalize"]
+__all__ = ["Finalize", "State", "finalize", "given_up_among"]
 
 GiveUp: TypeAlias = Callable[[Batch, Times, npt.NDArray[np.bool_]], GivenUp]
 """what to say of rows that are given up, of the limits that they met, and which of them were late"""
 
 
-def finalize(node: nodes.Finalize, now: Now = wall_clock) -> Step:
+def finalize(node: nodes.Finalize, now: Now = wall_clock, *, told: bool = False) -> Step:
     """The step of a `Finalize` node: over a disordered stream it also mends it."""
-    return Mend(node, now) if is_disordered(node.input) else Finalize(node, now)
+    return Mend(node, now) if is_disordered(node.input) else Finalize(node, now, told=told)
 
 
 def _forgotten(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> GivenUp:
@@ -59,12 +64,29 @@ def _forgotten(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> Given
     return GivenUp(rows, "forgotten", changed(rows, why))
 
 
+def given_up_among(
+    lost: Buffer, rows: Batch, late: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Which rows are given up: those that are late, and those that continue what was given up.
+
+    `lost` remembers them, as long as they may be continued.
+    """
+    gone = np.zeros(rows.rows, dtype=np.bool_)
+    concerned = late
+    if len(lost) or late.any():
+        # any adjust may continue what was given up
+        concerned = late | ~rows.is_insert
+    if concerned.any():
+        gone[concerned] = lost.hold(rows.where(concerned), only=late[concerned])
+    return gone
+
+
 @dataclass(slots=True)
 class State:
     """What was given up and may still be continued, and how far the limit has come."""
 
     lost: Buffer
-    limit: Limit = field(default_factory=Limit)
+    limit: Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,38 +96,57 @@ class Finalize:
     node: nodes.Finalize
     now: Now = wall_clock
     give_up: GiveUp = _forgotten
+    told: bool = False
+    """how far the stream is, it is told; else it goes by the rows"""
+    atomic: bool = False
+    """the rows of a batch have no common order: all of them meet the limit that stood before it"""
 
     def open(self) -> State:
         """Nothing given up."""
-        return State(Buffer(self.node.schema, timed=False))
+        return State(Buffer(self.node.schema, timed=False), Limit(self.node.memory))
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch | Answer:
         """The rows that are not too late, then a promise that nothing behind the limit follows."""
-        if self.node.memory == INF:
+        if self.node.memory == INF and not self.node.turnable:
             return rows
-        limits = state.limit.met_by(rows.vs, self.node, self.now)
+        limits = self._met_by(state, rows)
         passed, given_up = self._judged(state, rows, limits)
         state.lost.forget_ends_before(state.limit.at)
         return Answer((Punctuation(state.limit.at),), passed, given_up)
 
+    def _met_by(self, state: State, rows: Batch) -> Times:
+        clock, limit = self.node.clock, state.limit
+        if self.told:
+            limit.look(clock, self.now)
+            return np.full(rows.rows, limit.at)
+        return limit.met_by(rows.vs, clock, self.now, atomic=self.atomic)
+
     def _judged(self, state: State, rows: Batch, limits: Times) -> tuple[Batch, GivenUp | None]:
         late = rows.sync < limits
-        concerned = late
-        if len(state.lost) or late.any():
-            # any adjust may continue what was given up
-            concerned = late | ~rows.is_insert
-        if not concerned.any():
-            return rows, None
-        gone = np.zeros(rows.rows, dtype=np.bool_)
-        gone[concerned] = state.lost.hold(rows.where(concerned), only=late[concerned])
+        gone = given_up_among(state.lost, rows, late)
         if not gone.any():
             return rows, None
         return rows.where(~gone), self.give_up(rows.where(gone), limits[gone], late[gone])
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The promise, or the own one if that says more."""
-        state.limit.look(self.node, self.now)
+        state.limit.look(self.node.clock, self.now)
         state.limit.raise_to(punctuation.before)
+        return self._forgot(state)
+
+    def on_reached(self, state: State, reached: Reached) -> Answer:
+        """The limit follows the last partition: what may still come in order is not late."""
+        if not self.told:
+            return Answer()
+        state.limit.reach(reached.slowest, self.node.clock, self.now)
+        return self._forgot(state)
+
+    def on_turn(self, state: State, dial: Dial) -> Answer:
+        """Another memory, from the next element on."""
+        state.limit.turn(dial.memory, self.node.clock, self.now)
+        return self._forgot(state)
+
+    def _forgot(self, state: State) -> Answer:
         state.lost.forget_ends_before(state.limit.at)
         return Answer((Punctuation(state.limit.at),))
 

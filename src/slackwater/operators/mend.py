@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from slackwater.consistency import Dial
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels import links as fates
@@ -55,8 +56,8 @@ class State:
     """What is linked and what waits, what has been counted, how far the limit and the promise are."""
 
     links: Links
+    limit: Limit
     counting: Counting = field(default_factory=Counting)
-    limit: Limit = field(default_factory=Limit)
     promised: int = BEGIN
 
 
@@ -69,14 +70,14 @@ class Mend:
 
     def open(self) -> State:
         """Nothing seen."""
-        return State(Links(self.node.schema))
+        return State(Links(self.node.schema), Limit(self.node.memory))
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Answer:
         """The rows that link up, with the ends to which what waited leads on."""
         if not rows.rows:
             return self._settled(state)
         state.counting.see(rows.sync)
-        limits = state.limit.met_by(rows.vs, self.node, self.now)
+        limits = state.limit.met_by(rows.vs, self.node.clock, self.now)
         taken = state.links.take(rows, np.maximum(limits, state.promised), state.promised)
         passed, passes = replace(rows, new_ve=taken.ends), taken.fates == fates.PASSES
         if not passes.all():
@@ -84,15 +85,20 @@ class Mend:
         given_up = (*self._refused(state, rows, limits, taken.fates), *_dropped(taken.dropped, state))
         return self._settled(state, passed, given_up)
 
+    def on_turn(self, state: State, dial: Dial) -> Answer:
+        """Another memory, from the next element on."""
+        state.limit.turn(dial.memory, self.node.clock, self.now)
+        return self._settled(state)
+
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """A promise needs no count."""
-        state.limit.look(self.node, self.now)
+        state.limit.look(self.node.clock, self.now)
         state.counting.pass_(punctuation.before)
         return self._settled(state)
 
     def on_external_cti(self, state: State, port: int, told: ExternalCti) -> Answer:
         """A count, which may be complete already."""
-        state.limit.look(self.node, self.now)
+        state.limit.look(self.node.clock, self.now)
         if not state.counting.counts_from(told.since):
             why = f"what came before {show(state.counting.complete)} is not counted any more"
             forgotten = Batch.empty(self.node.schema).followed_by([told])

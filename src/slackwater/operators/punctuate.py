@@ -34,8 +34,11 @@ from slackwater.times import Times, show
 __all__ = ["punctuate"]
 
 
-def punctuate(node: nodes.Punctuate) -> Finalize:
-    """The step of a `Punctuate` node: a Finalize that calls it an error to be late."""
+def punctuate(node: nodes.Punctuate, *, atomic: bool = False) -> Finalize:
+    """The step of a `Punctuate` node: a Finalize that calls it an error to be late.
+
+    With `atomic` the rows of a batch have no common order, and none is late for another of the batch.
+    """
 
     def give_up(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> GivenUp:
         why = [
@@ -51,4 +54,4 @@ def punctuate(node: nodes.Punctuate) -> Finalize:
         )
         return GivenUp(rows, "promise broken", changed(rows, why), error)
 
-    return Finalize(nodes.Finalize(node.input, node.lateness), give_up=give_up)
+    return Finalize(nodes.Finalize(node.input, node.lateness), give_up=give_up, atomic=atomic)

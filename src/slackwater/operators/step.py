@@ -21,11 +21,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from slackwater.consistency import Dial
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
-from slackwater.punctuations import ExternalCti, Punctuation
+from slackwater.punctuations import ExternalCti, Punctuation, Reached
 
-__all__ = ["Answer", "CountingStep", "Description", "GivenUp", "Now", "Step", "wall_clock"]
+__all__ = [
+    "Answer",
+    "CountingStep",
+    "Description",
+    "GivenUp",
+    "Now",
+    "Step",
+    "ToldStep",
+    "TurnableStep",
+    "wall_clock",
+]
 
 Now: TypeAlias = Callable[[], int]
 """tells system time, in chronons; injected, so that tests can move it"""
@@ -93,4 +104,22 @@ class CountingStep(Step, Protocol):
 
     def on_external_cti(self, state: Any, port: int, told: ExternalCti) -> Answer:
         """A count in, what follows from it out."""
+        ...
+
+
+@runtime_checkable
+class ToldStep(Step, Protocol):
+    """An operator that waits or forgets by how far the sources have come. The others pass that on."""
+
+    def on_reached(self, state: Any, reached: Reached) -> Answer:
+        """So far they have come; what follows from it out."""
+        ...
+
+
+@runtime_checkable
+class TurnableStep(Step, Protocol):
+    """An operator that the dial has placed."""
+
+    def on_turn(self, state: Any, dial: Dial) -> Answer:
+        """Wait and remember for so long from now on; what is released by that."""
         ...

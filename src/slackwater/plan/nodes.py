@@ -475,6 +475,8 @@ class Align(_SameSchema):
     blocking: int
     clock: Clock = Clock.APPLICATION
     perfect: bool = False
+    turnable: bool = False
+    """whether the dial may be turned while it runs: `blocking` is then where it begins"""
 
     def __post_init__(self) -> None:
         # refuses what no dial can say
@@ -496,6 +498,8 @@ class Finalize(_SameSchema):
 
     memory: int
     clock: Clock = Clock.APPLICATION
+    turnable: bool = False
+    """as in `Align`"""
 
     def __post_init__(self) -> None:
         # refuses what no dial can say

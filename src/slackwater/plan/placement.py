@@ -15,6 +15,10 @@ A disordered source is mended by a Finalize right behind it, with the memory of 
 of several. There is none where nothing but projections follow: external ctis pass those unchanged.
 Elsewhere their counts would be wrong, with state or without it.
 
+A plan whose dial is to be turned while it runs (`turnable`) has both operators wherever a dial could place
+them, at MIDDLE too: what is not there cannot be turned. `ultra` cannot be turned, for others rely on it
+that nothing is ever taken back.
+
 Paper 1b section 3 (Figure 2); docs/design/2026-11-16-external-ctis.md.
 """
 
@@ -25,7 +29,7 @@ from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 from slackwater.times import INF
 
-__all__ = ["placed"]
+__all__ = ["placed", "the_dial"]
 
 _STATELESS = (
     n.Source,
@@ -44,18 +48,20 @@ _STATELESS = (
 )
 
 
-def placed(root: n.Node) -> n.Node:
+def placed(root: n.Node, *, turnable: bool = False) -> n.Node:
     """The plan with every dial turned into Finalize and Align, and disordered sources mended.
 
     The plan itself if there is nothing to do.
     """
     order = list(n.walk(root))
     disordered = [node for node in order if isinstance(node, n.Source) and node.disordered]
-    if not disordered and not any(isinstance(node, n.Consistency) for node in order):
+    if not (disordered or turnable) and not any(isinstance(node, n.Consistency) for node in order):
         return root
     dials = _dials(root, order)
     mended: dict[n.Node, n.Finalize] = {
-        source: _mended(source, dials[source]) for source in disordered if _needs_mending(source, order)
+        source: _mended(source, dials[source], turnable)
+        for source in disordered
+        if _needs_mending(source, order)
     }
     # whether nothing on the paths from the sources keeps state; an argument comes out of a loop
     bare: dict[n.Node, bool] = {}
@@ -69,12 +75,12 @@ def placed(root: n.Node) -> n.Node:
         dial = _the_dial(node, dials[node]) if waits else MIDDLE
         inputs: dict[n.Node, n.Node] = {}
         for child in node.inputs:
-            if bare[child] and dial != MIDDLE:
+            if bare[child] and (dial != MIDDLE or turnable):
                 key = (child, dial)
                 # what is remembered so long only need not be forgotten twice
                 sources = {mended.get(part) for part in n.walk(child) if isinstance(part, n.Source)}
                 done = all(m and (m.memory, m.clock) == (dial.memory, dial.clock) for m in sources)
-                held_back.setdefault(key, _held_back(new[child], dial, forgets=not done))
+                held_back.setdefault(key, _held_back(new[child], dial, turnable, forgets=not done))
                 inputs[child] = held_back[key]
             else:
                 inputs[child] = new[child]
@@ -95,12 +101,13 @@ def _needs_mending(source: n.Node, order: list[n.Node]) -> bool:
     return False
 
 
-def _mended(source: n.Node, dials: set[Dial]) -> n.Finalize:
+def _mended(source: n.Node, dials: set[Dial], turnable: bool) -> n.Finalize:
     """Of several memories the longest; a clock that not all agree on cannot measure it."""
     longest = max(dials, key=lambda dial: dial.memory)
     if len({dial.clock for dial in dials}) > 1:
         return n.Finalize(source, INF)
-    return n.Finalize(source, longest.memory, longest.clock)
+    turns = turnable and not any(dial.perfect for dial in dials)
+    return n.Finalize(source, longest.memory, longest.clock, turns)
 
 
 def _dials(root: n.Node, order: list[n.Node]) -> dict[n.Node, set[Dial]]:
@@ -132,9 +139,28 @@ def _the_dial(node: n.Node, dials: set[Dial]) -> Dial:
     return dial
 
 
-def _held_back(node: n.Node, dial: Dial, *, forgets: bool) -> n.Node:
-    if forgets and dial.memory < INF:
-        node = n.Finalize(node, dial.memory, dial.clock)
-    if dial.blocking > 0:
-        node = n.Align(node, dial.blocking, dial.clock, dial.perfect)
+def _held_back(node: n.Node, dial: Dial, turnable: bool, *, forgets: bool) -> n.Node:
+    turns = turnable and not dial.perfect
+    if forgets and (dial.memory < INF or turns):
+        node = n.Finalize(node, dial.memory, dial.clock, turns)
+    if dial.blocking > 0 or turns:
+        node = n.Align(node, dial.blocking, dial.clock, dial.perfect, turns)
     return node
+
+
+def the_dial(root: n.Node) -> Dial:
+    """The dial of a whole plan, for turning it; refused if there are several, or if it is `ultra`."""
+    found = {node.dial for node in n.walk(root) if isinstance(node, n.Consistency)} or {MIDDLE}
+    if len(found) > 1:
+        raise PlanError(
+            "the query has several dials, and none that could be turned for all",
+            detail=", ".join(sorted(map(str, found))),
+        )
+    [dial] = found
+    if dial.perfect:
+        raise PlanError(
+            "a query at ultra cannot be turned",
+            detail="that nothing is ever taken back holds for its whole answer",
+            hint="start it at strong, which waits as long for everything but ends",
+        )
+    return dial

@@ -159,7 +159,8 @@ def _align(node: n.Align, below: StreamProperties) -> StreamProperties:
     """In sync order from cti to cti if it waits for it; else perfect input at least stays so."""
     if node.perfect:
         return _perfect(below)
-    return replace(below, ordered=node.blocking == INF or below.perfect)
+    waits = node.blocking == INF and not node.turnable
+    return replace(below, ordered=waits or below.perfect)
 
 
 def _sort(node: n.Sort, below: StreamProperties) -> StreamProperties:
@@ -168,7 +169,8 @@ def _sort(node: n.Sort, below: StreamProperties) -> StreamProperties:
 
 def _finalize(node: n.Finalize, below: StreamProperties) -> StreamProperties:
     """Its own promises come behind the rows that caused them."""
-    return replace(below, ordered=below.ordered and node.memory == INF)
+    never_promises = node.memory == INF and not node.turnable
+    return replace(below, ordered=below.ordered and never_promises)
 
 
 def _punctuate(node: n.Punctuate, below: StreamProperties) -> StreamProperties:

@@ -53,10 +53,10 @@ _AS_THEY_ARE = (
 """Nodes that treat the rows of each group alike if the group is one of the columns."""
 
 
-def rewritten(root: n.Node) -> n.Node:
-    """The plan after all rewrites."""
+def rewritten(root: n.Node, *, turnable: bool = False) -> n.Node:
+    """The plan after all rewrites; with `turnable`, one whose dial can be turned while it runs."""
     for rewrite in REWRITES:
-        root = rewrite(root)
+        root = placed(root, turnable=True) if turnable and rewrite is placed else rewrite(root)
     return root
 
 

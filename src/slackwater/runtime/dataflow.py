@@ -13,6 +13,12 @@ would have to be aligned, which nobody does yet: they are refused there. An exte
 operator makes promises of it; the planner sees to it that none passes an operator that would make its
 count wrong.
 
+Where a dataflow is one of many that share a plan (`told`), how far the sources have come is told beside the
+rows (`Reached`): operators that wait or forget by it hear of it, all pass it on. Over several inputs the
+slowest and the furthest of them count.
+
+The dial may be turned while all is quiet, between two batches.
+
 Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
 """
 
@@ -25,18 +31,28 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.consistency import Clock, OutputLatency
+from slackwater.consistency import Clock, Dial, OutputLatency
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
-from slackwater.operators.step import CountingStep
+from slackwater.operators.step import CountingStep, ToldStep, TurnableStep
 from slackwater.plan.evaluation import NoValue
-from slackwater.plan.nodes import Align, Consistency, Finalize, Latency, Node, Source, walk
+from slackwater.plan.nodes import (
+    Align,
+    AlterLifetime,
+    Consistency,
+    Finalize,
+    Latency,
+    Node,
+    Source,
+    walk,
+)
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import in_user_terms, rewritten
-from slackwater.punctuations import ExternalCti, Promises, Punctuation
+from slackwater.punctuations import ExternalCti, Promises, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
+from slackwater.times import BEGIN, Times
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
 
@@ -61,8 +77,13 @@ class Running:
     on_invalid: OnInvalid = RAISE
     outbound: list[Queue] = field(default_factory=list)
     promised: Promises = field(default_factory=Promises)
+    reached: list[Reached] = field(default_factory=list)
+    """how far the sources have come, by port, where it is told"""
     rows_in: int = 0
     rows_out: int = 0
+
+    def __post_init__(self) -> None:
+        self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
 
     @property
     def ready(self) -> bool:
@@ -72,7 +93,15 @@ class Running:
     def run(self) -> None:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
-        out = self._process(queue.port, queue.batches.popleft())
+        self._emit(self._process(queue.port, queue.batches.popleft()))
+
+    def turn(self, dial: Dial) -> None:
+        """Wait and remember for so long from now on, if the dial has placed it."""
+        if _is_turnable(self.node):
+            assert isinstance(self.step, TurnableStep), "the dial has placed it"
+            self._emit(self._told([self.step.on_turn(self.state, dial)], []))
+
+    def _emit(self, out: Batch) -> None:
         self.rows_out += out.rows
         if len(out):
             for reader in self.outbound:
@@ -89,8 +118,27 @@ class Running:
                 answers.append(self.step.on_punctuation(self.state, port, placed.control))
             elif isinstance(placed.control, ExternalCti) and isinstance(self.step, CountingStep):
                 answers.append(self.step.on_external_cti(self.state, port, placed.control))
+            elif isinstance(placed.control, Reached):
+                self._hear(port, placed.control, answers, controls)
             else:
                 controls.append(self._carried(placed.control))
+        return self._told(answers, controls)
+
+    def _hear(
+        self, port: int, told: Reached, answers: list[Answer], controls: list[Control]
+    ) -> None:
+        """The sources of one input have come so far: what follows from that, and for the readers."""
+        before = _together(self.reached)
+        self.reached[port] = told
+        now = _together(self.reached)
+        if now == before:
+            return
+        if isinstance(self.step, ToldStep):
+            answers.append(self.step.on_reached(self.state, now))
+        controls.append(_moved(self.node, now))
+
+    def _told(self, answers: list[Answer], controls: list[Control]) -> Batch:
+        """What is said by these answers, with what is given up written down."""
         parts = [answer.rows for answer in answers if answer.rows is not None]
         for answer in answers:
             several = answer.given_up if isinstance(answer.given_up, tuple) else (answer.given_up,)
@@ -144,6 +192,24 @@ class Running:
         return self.step.describe(self.state)
 
 
+def _together(ports: Sequence[Reached]) -> Reached:
+    """The slowest and the furthest of several inputs."""
+    return Reached(min(each.slowest for each in ports), max(each.furthest for each in ports))
+
+
+def _moved(node: Node, reached: Reached) -> Reached:
+    """The same in the time of a node's output, which for the others is that of their input."""
+    if not isinstance(node, AlterLifetime):
+        return reached
+    times: Times = np.array([reached.slowest, reached.furthest])
+    moved = np.where(times == BEGIN, BEGIN, node.lifetime.starts(times))
+    return Reached(*moved.tolist())
+
+
+def _is_turnable(node: Node) -> bool:
+    return isinstance(node, Align | Finalize) and node.turnable
+
+
 def _goes_by_the_clock(node: Node) -> bool:
     return isinstance(node, Align | Finalize) and node.clock is Clock.SYSTEM
 
@@ -170,6 +236,7 @@ class Dataflow:
         schedule: Scheduler = bottom_up,
         on_invalid: OnInvalid = RAISE,
         now: Now = wall_clock,
+        told: bool = False,
     ) -> None:
         self._schedule = schedule
         self.ledger = Ledger()
@@ -179,7 +246,7 @@ class Dataflow:
         order = list(walk(*roots))
         # outermost first: what the user wrote is what a refusal should name
         steps = {
-            node: step_of(node, latencies[node], now)
+            node: step_of(node, latencies[node], now, told=told)
             for node in reversed(order)
             if not isinstance(node, Source | Consistency | Latency)
         }
@@ -202,9 +269,9 @@ class Dataflow:
             outbound[root].append(sink)
 
     @classmethod
-    def of(cls, root: Node, **settings: Any) -> Dataflow:
-        """A plan as it was written, rewritten so that it can run."""
-        root = rewritten(root)
+    def of(cls, root: Node, *, turnable: bool = False, **settings: Any) -> Dataflow:
+        """A plan as it was written, rewritten so that it can run, and its dial turned if that is so."""
+        root = rewritten(root, turnable=turnable)
         return cls([root], output_latencies(root), **settings)
 
     @property
@@ -233,15 +300,22 @@ class Dataflow:
             while (ready := self._schedule(self.operators)) is not None:
                 ready.run()
 
+    def turn(self, dial: Dial) -> None:
+        """Turn the dial, between two batches."""
+        assert not any(operator.ready for operator in self.operators), "it is turned when all is quiet"
+        for operator in self.operators:
+            operator.turn(dial)
+            self.run_until_quiet()
+
     def snapshot(self) -> list[Any]:
-        """The state of every operator, inputs before readers, with what it has promised."""
+        """The state of every operator, inputs before readers, with what it has promised and heard."""
         assert not any(operator.ready for operator in self.operators), "a snapshot is taken when quiet"
-        return [(operator.state, operator.promised) for operator in self.operators]
+        return [(each.state, each.promised, each.reached) for each in self.operators]
 
     def restore(self, states: list[Any]) -> None:
         """Put the operators into the state of a snapshot of the same plan."""
-        for operator, (state, promised) in zip(self.operators, states, strict=True):
-            operator.state, operator.promised = state, promised
+        for operator, (state, promised, reached) in zip(self.operators, states, strict=True):
+            operator.state, operator.promised, operator.reached = state, promised, reached
 
     def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

@@ -15,17 +15,20 @@ from typing import Any
 
 import polars as pl
 
+from slackwater.consistency import Dial
 from slackwater.errors import OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
 from slackwater.ledger import Ledger
 from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Node, Source
+from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.punctuations import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
+from slackwater.times import Duration
 from slackwater.validity import StreamProperties, Validator
 
 __all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run"]
@@ -107,8 +110,18 @@ class Output:
 class Execution:
     """A plan at work in this process: push elements in, and read what it says so far."""
 
-    def __init__(self, root: Node, *, on_invalid: OnInvalid = RAISE, now: Now = wall_clock) -> None:
-        self._dataflow = Dataflow.of(root, on_invalid=on_invalid, now=_in_chronons(now))
+    def __init__(
+        self,
+        root: Node,
+        *,
+        on_invalid: OnInvalid = RAISE,
+        now: Now = wall_clock,
+        turnable: bool = False,
+    ) -> None:
+        self._dial = the_dial(root) if turnable else None
+        self._dataflow = Dataflow.of(
+            root, on_invalid=on_invalid, now=_in_chronons(now), turnable=turnable
+        )
         self._stopped_by: str | None = None
         self.output = Output(
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
@@ -120,12 +133,7 @@ class Execution:
     def push(self, source: Source, stream: Stream) -> list[Batch]:
         """Take in some elements as one batch; the batches that this adds to the output."""
         require_sources(self.edges, [source])
-        if self._stopped_by is not None:
-            raise OperatorError(
-                "the query has stopped",
-                detail=f"it met: {self._stopped_by}",
-                hint="open it again; what it met says whether sw.LEDGER helps",
-            )
+        self._refuse_when_stopped()
         edge = self.edges[source]
         said: list[Batch] = []
         # until the batch is through: whatever ends it half way, what would follow could not be trusted
@@ -143,6 +151,29 @@ class Execution:
             self.output.append(batch)
         return said
 
+    def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> list[Batch]:
+        """Turn the dial, from the next element on; what is not given stays. What that releases."""
+        if self._dial is None:
+            raise PlanError(
+                "the query was not opened to be turned",
+                hint="open(turnable=True): it then has an Align and a Finalize to turn",
+            )
+        self._refuse_when_stopped()
+        self._dial = self._dial.turned(blocking, memory)
+        self._dataflow.turn(self._dial)
+        said = self._dataflow.take_output()
+        for batch in said:
+            self.output.append(batch)
+        return said
+
+    def _refuse_when_stopped(self) -> None:
+        if self._stopped_by is not None:
+            raise OperatorError(
+                "the query has stopped",
+                detail=f"it met: {self._stopped_by}",
+                hint="open it again; what it met says whether sw.LEDGER helps",
+            )
+
     def snapshot(self) -> Snapshot:
         """All that is remembered: plain data, to be written down before the next push changes it."""
         if self._stopped_by is not None:
@@ -155,6 +186,7 @@ class Execution:
             [edge.validator for edge in self.edges.values()],
             self._dataflow.snapshot(),
             self.output.promised,
+            self._dial,
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -163,6 +195,7 @@ class Execution:
             edge.validator = validator
         self._dataflow.restore(snapshot.operators)
         self.output.promised = snapshot.promised
+        self._dial = snapshot.dial
 
     def describe(self) -> list[Status]:
         """How every operator stands, sources first."""
@@ -202,6 +235,8 @@ class Snapshot:
     operators: list[Any]
     promised: Promises
     """what the output has promised"""
+    dial: Dial | None = None
+    """where the dial stands, if it can be turned"""
 
 
 @dataclass(frozen=True, slots=True)
