@@ -5,6 +5,10 @@ Progress(lateness=5_000_000)     ... and none of its rows is more than that behi
 Progress(idle=60_000_000)        ... and it no longer counts when it has said nothing for so long
 Progress(partitions=3)           ... and nothing is promised before so many have been heard of
 Progress(origins=("t/0", "t/1")) ... nor before these have, which are known from the start
+
+With `idle`, a partition that was never heard of is idle so long after the first batch, and a source of
+which all partitions are idle follows the other sources of the query. What comes later than a policy has
+said goes to the ledger, with all that continues it.
 """
 
 from __future__ import annotations

@@ -120,9 +120,9 @@ def external_cti(time: Instant, count: SupportsIndex, *, since: Instant = BEGIN)
 class Reached(Control):
     """The starts of the sources' rows have come so far, wherever the rows went.
 
-    It is the engine's own: where a stream is spread over many places, each sees a share of the rows only,
-    and is told what one place would have seen. Of a source with several partitions, each with an order of
-    its own, `slowest` is how far the last of them is and `furthest` how far the first.
+    It is the engine's own: where a stream is spread over many places, each sees a share of the rows, and
+    is told what one place would have seen. Of a source with several partitions, each with its own order,
+    `slowest` is how far the last of them is and `furthest` how far the first.
     """
 
     slowest: int

@@ -5,6 +5,7 @@ sees the rows of its share and nothing else. All that passes between them is par
 
     parcels     rows of one origin for one bucket, with what that origin promises
     progress    what a bucket may promise, given what its origins do
+    mending     partitions of a disordered source, each brought into order before anything is spread
     bucket      one share of one stage at work: parcels of a batch in, parcels out
     program     all stages of a plan, and what a worker has to know of them
     files       places by name, and files that are whole

@@ -5,33 +5,45 @@ allow. What leaves the stage is spread over the buckets of those who read it; ev
 parcel, if only with the promise. So a batch is atomic for a stage: all of its input, and nothing of the
 next.
 
+How far the sources have come is told to every bucket alike, so that what operators wait for and forget
+does not depend on how rows were spread. A stream that is all in one bucket is closed in the others from
+the beginning: nothing of it can come there. What a policy has made late goes to the ledger, and with it
+every later element that continues it; what was set aside is remembered until the promise has passed it.
+How the dial was turned comes as a parcel, too, and counts before the rows of its batch.
+
 A bucket's state is what its operators remember, what its sources have said, and how far its origins are:
 plain data, which follows from the parcels of all batches so far and from nothing else.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from slackwater.distributed.parcels import MOST_ROWS, SINK, From, Parcel, in_order, pack, spread
+from slackwater.consistency import Clock, Dial
+from slackwater.distributed.mending import Mender, Partition
+from slackwater.distributed.parcels import CONTROL, MOST_ROWS, SINK, From, Parcel, in_order, pack, shared
 from slackwater.distributed.program import Program
-from slackwater.distributed.progress import Frontier
+from slackwater.distributed.progress import Frontier, follow
 from slackwater.distributed.repeats import Repeats
-from slackwater.events import Batch
+from slackwater.events import Batch, Control
 from slackwater.ledger import Entry
-from slackwater.plan.nodes import Node, Source
+from slackwater.operators.buffer import Buffer
+from slackwater.operators.finalize import given_up_among
+from slackwater.plan.exchanges import ORIGIN, Feed
+from slackwater.plan.nodes import Node, Source, walk
 from slackwater.policies import Progress
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Punctuation, Reached
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
-from slackwater.times import BEGIN, show
+from slackwater.times import BEGIN, INF, show
 from slackwater.validity import Validator
 
-__all__ = ["Bucket", "Remembered", "Said", "Standing", "parcels_of"]
+__all__ = ["Bucket", "Remembered", "Said", "Standing", "pack_turn", "parcels_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class Standing:
     promised: int
     """the least promise of its inputs"""
     held_by: str
-    """the origin that has promised least"""
+    """what holds it back: a partition of a source, followed back to it through earlier stages"""
     state_bytes: int = 0
     """how much memory it takes, when that was looked at last"""
     link: str = ""
@@ -72,6 +84,12 @@ class Remembered:
     frontiers: list[Frontier]
     promised: list[int]
     repeats: list[Repeats]
+    reached: list[Reached]
+    lost: list[Buffer]
+    """of each input: what was late, and may be continued"""
+    mended: list[dict[str, Partition]]
+    dial: Dial | None
+    now: int
 
 
 class Bucket:
@@ -84,36 +102,73 @@ class Bucket:
         self._feeds = plan.feeds
         self._exits = plan.exits
         self._dataflow = Dataflow(
-            plan.roots, program.latencies, on_invalid=program.on_invalid, now=self._clock
+            plan.roots, program.latencies, on_invalid=program.on_invalid, now=self._clock, told=True
         )
         ledger = self._dataflow.ledger
+        self._menders = [Mender(program, mending, number, ledger, self._clock) for mending in plan.mends]
         self._edges = [
-            Edge(feed.entrance, program.on_invalid, ledger) if isinstance(feed.node, Source) else None
+            Edge(feed.entrance, program.on_invalid, ledger)
+            if isinstance(feed.node, Source) and feed.has_partitions
+            else None
             for feed in self._feeds
         ]
-        self._frontiers = [
-            Frontier(program.progress.get(feed.entrance.stream_name, Progress()))
-            if isinstance(feed.node, Source)
-            else Frontier(Progress(partitions=program.buckets))
-            for feed in self._feeds
-        ]
+        self._frontiers = [Frontier(self._policy(feed)) for feed in self._feeds]
+        self._frontiers += (Frontier(program.policy(source)) for source in self._watched_sources())
+        self._lost = [Buffer(feed.entrance.schema, timed=False) for feed in self._feeds]
         self._promised = [BEGIN for _ in self._exits]
         self._repeats = [Repeats() for _ in self._feeds]
+        self._reached = [Reached(BEGIN, BEGIN) for _ in self._exits]
+        self._dial: Dial | None = None
+        leaving = (*self._exits, *(mending.node for mending in plan.mends))
+        self._targets = {node: program.targets(node) for node in leaving}
+        entrances = [feed.entrance for feed in self._feeds]
+        self._below = [
+            [entrances.index(node) for node in walk(root) if isinstance(node, Source)]
+            for root in plan.roots
+        ]
+        """of each exit: the inputs that it is made of"""
+
+    def _policy(self, feed: Feed) -> Progress:
+        if feed.source is None:
+            return Progress(partitions=self._program.buckets)
+        return self._program.policy(feed.source)
+
+    def _watched_sources(self) -> Iterator[Source]:
+        everywhere = [feed for stage in self._program.cut.stages for feed in stage.feeds]
+        for node in self._program.watched(self.stage):
+            [source] = {feed.source for feed in everywhere if feed.node is node}
+            assert source is not None, "only sources are watched"
+            yield source
 
     def _clock(self) -> int:
         return self._now
 
     def step(self, parcels: Iterable[Parcel], now: int) -> Said:
         """Take in all parcels of a batch, which was cut at that time."""
-        self._now = now
-        by_feed: list[list[Parcel]] = [[] for _ in self._feeds]
+        # a batch without any parcel does not tell its time
+        self._now = max(self._now, now)
+        by_feed: list[list[Parcel]] = [[] for _ in self._frontiers]
+        controls: list[Parcel] = []
         for parcel in parcels:
-            by_feed[parcel.feed].append(parcel)
-        rows_in = 0
-        for place, arrived in enumerate(by_feed):
-            rows_in += self._take_in(place, in_order(arrived))
+            if parcel.feed >= 0:
+                by_feed[parcel.feed].append(parcel)
+            elif parcel.feed == CONTROL:
+                controls.append(parcel)
+        for control in sorted(controls, key=lambda parcel: parcel.number):
+            self._turn(_turned_by(control))
+        arrived = [in_order(each) for each in by_feed]
         out: list[Parcel] = []
-        rows_out = taken_back = 0
+        rows_in = rows_out = taken_back = 0
+        for mender in self._menders:
+            for origin, batch, sender in mender.step(arrived[mender.feed]):
+                rows_out += batch.rows
+                taken_back += batch.taken_back
+                out += self._addressed(mender.node, origin, batch, sender)
+        before = self._heard(arrived)
+        for place, feed in enumerate(self._feeds):
+            rows_in += sum(parcel.rows for parcel in arrived[place])
+            if feed.has_partitions or feed.source is None:
+                self._take_in(place, arrived[place], before[place])
         for place, node in enumerate(self._exits):
             batch = self._left(place, node)
             rows_out += batch.rows
@@ -121,48 +176,82 @@ class Bucket:
             out += self._sent(place, node, batch)
         return Said(out, self._dataflow.ledger.take(), self._standing(rows_in, rows_out, taken_back))
 
-    def _take_in(self, place: int, parcels: list[Parcel]) -> int:
+    def _turn(self, dial: Dial) -> None:
+        self._dial = dial
+        self._dataflow.turn(dial)
+        for mender in self._menders:
+            mender.turn(dial)
+
+    def _heard(self, arrived: list[list[Parcel]]) -> list[int]:
+        """All origins have said how far they are; what was promised before that."""
+        before = [frontier.promised for frontier in self._frontiers]
+        for place, (frontier, parcels) in enumerate(zip(self._frontiers, arrived, strict=True)):
+            of_buckets = place < len(self._feeds) and self._feeds[place].source is None
+            for parcel in parcels:
+                frontier.hear(
+                    parcel.origin,
+                    promise=parcel.promise,
+                    latest=parcel.latest,
+                    now=self._now,
+                    slowest=parcel.slowest if of_buckets else parcel.latest,
+                    held_by=parcel.held_by,
+                )
+        for place, frontier in enumerate(self._frontiers):
+            if self._is_void(place):
+                frontier.close()
+            else:
+                frontier.advance(self._now)
+        follow(
+            [
+                frontier
+                for place, frontier in enumerate(self._frontiers)
+                if place >= len(self._feeds) or self._feeds[place].has_partitions
+            ],
+            self._now,
+        )
+        return before
+
+    def _is_void(self, place: int) -> bool:
+        """Whether nothing of an input ever comes to this bucket."""
+        return place < len(self._feeds) and not self._feeds[place].columns and self.number > 0
+
+    def _take_in(self, place: int, parcels: list[Parcel], before: int) -> None:
         feed, frontier = self._feeds[place], self._frontiers[place]
         schema = feed.entrance.schema
         repeats = self._repeats[place]
         fresh = (repeats.without(p.origin, *p.tagged(schema)) for p in parcels if p.rows)
         batch = Batch.concat([Batch.empty(schema), *fresh])
-        before = frontier.promised
-        for parcel in parcels:
-            told = {"promise": parcel.promise, "latest": parcel.latest, "now": self._now}
-            frontier.hear(parcel.origin, **told)
-        promise = frontier.advance(self._now)
         batch = self._without_late(place, batch, before)
-        controls = [Punctuation(promise)] if promise > before else []
+        told: list[Control] = [Punctuation(frontier.promised)] if frontier.promised > before else []
         edge = self._edges[place]
-        if edge is None:
-            self._push(feed.entrance, batch.followed_by(controls))
-        else:
-            for admitted in edge.admit(batch.followed_by(controls)):
-                self._push(feed.entrance, admitted)
-        return sum(parcel.rows for parcel in parcels)
+        parts = [batch.followed_by(told)] if edge is None else list(edge.admit(batch.followed_by(told)))
+        last = (placed.control for placed in parts[-1].controls)
+        parts[-1] = parts[-1].followed_by([*last, frontier.reached])
+        for part in parts:
+            self._dataflow.push(feed.entrance, part)
+            self._dataflow.run_until_quiet()
 
     def _without_late(self, place: int, batch: Batch, before: int) -> Batch:
         """What comes behind a promise that a policy has made in a source's name goes to the ledger."""
+        feed, lost = self._feeds[place], self._lost[place]
         policy = self._frontiers[place].policy
-        if policy.lateness is None and policy.idle is None:
+        if feed.source is None or (policy.lateness is None and policy.idle is None):
             return batch
-        late = batch.sync < before
-        if not late.any():
+        late = (batch.sync < before) | (before == INF)
+        gone = given_up_among(lost, batch, late)
+        lost.forget_ends_before(self._frontiers[place].promised)
+        if not gone.any():
             return batch
-        name = self._feeds[place].entrance.stream_name
-        for element in batch.where(late):
+        name = feed.entrance.stream_name
+        for element, is_late in zip(batch.where(gone), late[gone].tolist(), strict=True):
+            why = f"{name} was taken to be complete up to {show(before)}: {policy}"
             self._dataflow.ledger.write(
                 element,
                 reason="late",
                 place=name,
-                detail=f"{name} was taken to be complete up to {show(before)}: {policy}",
+                detail=why if is_late else "it continues what was late",
             )
-        return batch.where(~late)
-
-    def _push(self, entrance: Source, batch: Batch) -> None:
-        self._dataflow.push(entrance, batch)
-        self._dataflow.run_until_quiet()
+        return batch.where(~gone)
 
     def _left(self, place: int, node: Node) -> Batch:
         """What has left through an exit, and how far that has promised now."""
@@ -171,32 +260,60 @@ class Bucket:
             for placed in batch.controls:
                 if isinstance(placed.control, Punctuation):
                     self._promised[place] = max(self._promised[place], placed.control.before)
+                elif isinstance(placed.control, Reached):
+                    self._reached[place] = placed.control
         return Batch.concat([Batch.empty(node.schema), *(batch.data() for batch in batches)])
 
     def _sent(self, place: int, node: Node, batch: Batch) -> Iterator[Parcel]:
-        sender = From(str(self.number), self._promised[place], now=self._now)
-        program = self._program
-        for target in program.targets(node):
-            shares = spread(batch, target.columns, program.buckets)
-            address = target.stage, target.feed
-            yield from parcels_of(sender, address, shares, program.buckets)
-        if node is program.cut.root:
+        origin, reached = str(self.number), self._reached[place]
+        promise = self._promised[place]
+        held_by = "" if promise == INF else self._held_by(self._below[place])
+        sender = From(
+            origin,
+            promise,
+            reached.furthest,
+            now=self._now,
+            slowest=reached.slowest,
+            held_by=held_by,
+        )
+        yield from self._addressed(node, origin, batch, sender)
+        if node is self._program.cut.root:
             yield from parcels_of(sender, (SINK, 0), [(0, batch)], 1)
 
+    def _addressed(self, node: Node, origin: str, batch: Batch, sender: From) -> Iterator[Parcel]:
+        buckets = self._program.buckets
+        for target in self._targets[node]:
+            shares = shared(batch, target.columns, buckets, origin)
+            yield from parcels_of(sender, (target.stage, target.feed), shares, buckets)
+
+    def _held_by(self, places: Iterable[int]) -> str:
+        """What holds the least promise of some inputs back."""
+        place = min(places, key=lambda each: self._frontiers[each].promised)
+        return self._holder(place)
+
+    def _holder(self, place: int) -> str:
+        feed = self._feeds[place]
+        name, origin = self._frontiers[place].held_by(self._now)
+        if origin is not None and feed.source is None:
+            return origin.held_by
+        if not name or origin is None:
+            return f"{feed.entrance.stream_name}: {name}" if name else ""
+        return f"{feed.entrance.stream_name}, partition {name}"
+
     def _standing(self, rows_in: int, rows_out: int, taken_back: int) -> Standing:
-        least = min(self._frontiers, key=lambda frontier: frontier.promised)
-        place = self._frontiers.index(least)
-        origin = least.held_by(self._now)
-        name = self._feeds[place].entrance.stream_name
+        # what is mended here promises nothing before it is
+        read = [place for place, feed in enumerate(self._feeds) if feed.columns != (ORIGIN,)]
+        places = [place for place in read if not self._is_void(place)] or read
+        state_rows = sum(operator.describe().state_rows for operator in self._dataflow.operators)
         return Standing(
             self.stage,
             self.number,
             rows_in,
             rows_out,
             taken_back,
-            sum(operator.describe().state_rows for operator in self._dataflow.operators),
-            least.promised,
-            f"{name}, {origin or 'of which nothing is known yet'}",
+            state_rows + sum(mender.state_rows for mender in self._menders),
+            min((self._frontiers[place].promised for place in places), default=BEGIN),
+            self._held_by(places) if places else "",
         )
 
     def remembered(self) -> Remembered:
@@ -207,6 +324,11 @@ class Bucket:
             self._frontiers,
             self._promised,
             self._repeats,
+            self._reached,
+            self._lost,
+            [mender.remembered() for mender in self._menders],
+            self._dial,
+            self._now,
         )
 
     def restore(self, state: Remembered) -> None:
@@ -217,6 +339,23 @@ class Bucket:
                 edge.validator = validator
         self._frontiers, self._promised = state.frontiers, state.promised
         self._repeats = state.repeats
+        self._reached, self._lost = state.reached, state.lost
+        self._dial, self._now = state.dial, state.now
+        for mender, partitions in zip(self._menders, state.mended, strict=True):
+            mender.restore(partitions, state.dial)
+
+
+def pack_turn(dial: Dial) -> bytes:
+    """What a parcel of control holds."""
+    told = {"blocking": dial.blocking, "memory": dial.memory, "clock": dial.clock.value}
+    return json.dumps(told).encode()
+
+
+def _turned_by(parcel: Parcel) -> Dial:
+    """How a parcel of control says that the dial is turned."""
+    assert parcel.data is not None, "it says how"
+    told = json.loads(bytes(parcel.data))
+    return Dial(blocking=told["blocking"], memory=told["memory"], clock=Clock(told["clock"]))
 
 
 def parcels_of(
@@ -224,7 +363,7 @@ def parcels_of(
 ) -> Iterator[Parcel]:
     """The parcels of an origin for one input: those with rows, and one for every bucket without."""
     stage, feed = address
-    origin, promise, latest, now, name, first = sender
+    origin, promise, latest, now, name, first, slowest, held_by = sender
     silent = np.ones(buckets, dtype=np.bool_)
     for bucket, batch in shares:
         if not batch.rows:
@@ -232,7 +371,7 @@ def parcels_of(
         silent[bucket] = False
         for number, part in enumerate(batch.split(MOST_ROWS), first):
             data = pack(part)
-            progress = promise, latest, now
+            progress = promise, latest, slowest, held_by, now
             yield Parcel(stage, bucket, feed, origin, name, number, *progress, part.rows, data)
     for bucket in np.flatnonzero(silent).tolist():
-        yield Parcel(stage, bucket, feed, origin, name, first, promise, latest, now)
+        yield Parcel(stage, bucket, feed, origin, name, first, promise, latest, slowest, held_by, now)

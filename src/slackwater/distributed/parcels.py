@@ -8,13 +8,18 @@ rows: what a bucket promises must not depend on whether it got any.
 A shuffle keeps no order. An origin may be read in several parts, whose names are in the order of its
 rows; the parcels of a part are numbered. `in_order` puts them right.
 
-Rows go to the bucket of their key's hash. It is polars' hash, which may change with its version: state
-remembers by which version it was spread.
+What is no row travels without rows: counts of an external cti, for the bucket that mends its origin; and
+for all buckets, how the dial was turned (CONTROL) or just that time goes on (BEAT).
+
+Rows go to the bucket of their key's hash, or of their origin's. That of keys is polars' hash, which may
+change with its version: state remembers by which version it was spread.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,10 +30,14 @@ import pyarrow as pa
 
 from slackwater.events import Batch
 from slackwater.identity import hash_rows
+from slackwater.plan.exchanges import ORIGIN
+from slackwater.punctuations import ExternalCti
 from slackwater.times import BEGIN, Times
 
 __all__ = [
+    "BEAT",
     "BY",
+    "CONTROL",
     "MOST_ROWS",
     "OFFSET",
     "SCHEMA",
@@ -37,9 +46,12 @@ __all__ = [
     "From",
     "Parcel",
     "Tags",
+    "bucket_of",
     "from_arrow",
     "in_order",
     "pack",
+    "pack_counts",
+    "shared",
     "spread",
     "to_arrow",
 ]
@@ -48,6 +60,8 @@ MOST_ROWS = 20_000
 """in one parcel"""
 SINK = 0
 """the stage number of the end"""
+BEAT, CONTROL = -1, -2
+"""what comes through no input of a stage: that time goes on, how the dial was turned"""
 
 _VS, _OLD, _NEW = "\0vs", "\0old_ve", "\0new_ve"
 BY, TAG, OFFSET = "\0by", "\0tag", "\0offset"
@@ -64,6 +78,8 @@ SCHEMA = pa.schema(
         ("number", pa.int64()),
         ("promise", pa.int64()),
         ("latest", pa.int64()),
+        ("slowest", pa.int64()),
+        ("held_by", pa.string()),
         ("now", pa.int64()),
         ("rows", pa.int64()),
         ("data", pa.binary()),
@@ -81,6 +97,8 @@ class From(NamedTuple):
     part: str = ""
     first: int = 0
     """the number of its next parcel"""
+    slowest: int = BEGIN
+    held_by: str = ""
 
 
 class Tags(NamedTuple):
@@ -110,6 +128,10 @@ class Parcel:
     """the cti that holds behind the rows"""
     latest: int = BEGIN
     """the latest start among all rows of the origin in this batch, wherever they went"""
+    slowest: int = BEGIN
+    """of a bucket: how far the slowest of the sources' partitions is"""
+    held_by: str = ""
+    """of a bucket: what holds its promise back"""
     now: int = 0
     """the time of the batch"""
     rows: int = 0
@@ -131,6 +153,18 @@ class Parcel:
         if BY in frame.columns:
             tags = Tags(*(frame[name].to_numpy() for name in (BY, TAG, OFFSET)))
         return Batch(vs, old, new, frame.select(schema.names())), tags
+
+    @property
+    def counts(self) -> list[ExternalCti]:
+        """The external ctis that it holds instead of rows."""
+        if self.rows or self.data is None:
+            return []
+        return [ExternalCti(*told) for told in json.loads(bytes(self.data))]
+
+
+def pack_counts(told: Iterable[ExternalCti]) -> bytes:
+    """External ctis as bytes."""
+    return json.dumps([(each.before, each.count, each.since) for each in told]).encode()
 
 
 def pack(batch: Batch) -> bytes:
@@ -165,6 +199,21 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
             rows = slice(start, stop)
             yield number, Batch(vs[rows], old[rows], new[rows], payload[rows])
         start = stop
+
+
+def shared(
+    batch: Batch, columns: Sequence[str] | None, buckets: int, origin: str
+) -> Iterator[tuple[int, Batch]]:
+    """The rows of each bucket, spread by columns or by their origin; if by nothing, there are none."""
+    if columns == (ORIGIN,):
+        yield bucket_of(origin, buckets), batch
+    elif columns is not None:
+        yield from spread(batch, columns, buckets)
+
+
+def bucket_of(origin: str, buckets: int) -> int:
+    """Where the rows of an origin go that must stay together."""
+    return zlib.crc32(origin.encode()) % buckets
 
 
 def in_order(parcels: Iterable[Parcel]) -> list[Parcel]:

@@ -25,7 +25,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """of what buckets remember; another one cannot be read"""
 
 
@@ -35,7 +35,8 @@ class Target:
 
     stage: int
     feed: int
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    """None: rows do not go there, only how far the stream is"""
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,35 @@ class Program:
 
     def targets(self, node: Node) -> list[Target]:
         """Where the rows of a source, or of a node that leaves its stage, go."""
-        return [
+        to = [
             Target(number, place, feed.columns)
             for number, stage in enumerate(self.cut.stages, 1)
             for place, feed in enumerate(stage.feeds)
             if feed.node is node
         ]
+        for number, stage in enumerate(self.cut.stages, 1):
+            watched = self.watched(number)
+            if node in watched:
+                to.append(Target(number, len(stage.feeds) + watched.index(node), None))
+        return to
+
+    def policy(self, source: Source) -> Progress:
+        """How the partitions of a source come to promise something."""
+        return self.progress.get(source.stream_name, Progress())
+
+    def watched(self, number: int) -> list[Node]:
+        """Streams that do not enter a stage, but whose promise an idle source of it would follow."""
+        entering = [feed for feed in self.stage(number).feeds if feed.has_partitions]
+        if not any(f.source and self.policy(f.source).idle is not None for f in entering):
+            return []
+        here = [feed.source for feed in entering]
+        elsewhere: dict[Node, None] = {}
+        for stage in self.cut.stages:
+            for feed in stage.feeds:
+                # what is mended in a stage cannot be heard of in the same one
+                if feed.has_partitions and feed.source not in here and (number > 1 or not feed.mended):
+                    elsewhere[feed.node] = None
+        return list(elsewhere)
 
     @property
     def sources(self) -> list[Source]:
@@ -108,13 +132,21 @@ def program_of(
     buckets: int,
     progress: Mapping[Source, Progress] | None = None,
     on_invalid: OnInvalid = RAISE,
+    turnable: bool = False,
 ) -> Program:
     """The program of a plan as it was written."""
     if buckets < 1:
         raise PlanError("a plan runs in one bucket or more", detail=f"buckets={buckets!r}")
     if is_disordered(root):
         raise PlanError("a disordered stream cannot leave the plan as it is", hint="finalize() it")
-    ready = rewritten(root)
+    for source, policy in (progress or {}).items():
+        if source.disordered and policy.lateness is not None:
+            raise PlanError(
+                f"a lateness cannot be promised of the disordered stream {source.stream_name!r}",
+                detail="an adjust may come before what it adjusts, however late that is",
+                hint="count with external ctis; consistency(memory=...) gives up what is later",
+            )
+    ready = rewritten(root, turnable=turnable)
     parts = cut(ready)
     latencies = output_latencies(parts.root)
     names = [node.stream_name for node in walk(ready) if isinstance(node, Source)]

@@ -8,15 +8,27 @@ parcels that are addressed to it, in any order. For laws, and for looking at wha
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from slackwater.distributed.bucket import Bucket, Said, parcels_of
-from slackwater.distributed.parcels import SINK, From, Parcel, in_order, spread
+from slackwater.consistency import Dial
+from slackwater.distributed.bucket import Bucket, Said, pack_turn, parcels_of
+from slackwater.distributed.parcels import (
+    BEAT,
+    CONTROL,
+    SINK,
+    From,
+    Parcel,
+    bucket_of,
+    in_order,
+    pack_counts,
+    shared,
+)
 from slackwater.distributed.program import Program
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
+from slackwater.plan.exchanges import ORIGIN
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.runtime.run import Output
 from slackwater.times import BEGIN
 
@@ -46,9 +58,17 @@ class Rehearsal:
         self.ledger = Ledger()
         self.output = Output(program.schema, self.ledger, program.properties)
 
-    def batch(self, given: Mapping[Source, Mapping[str, Batch]], now: int = 0) -> list[Said]:
-        """Run one batch: for each source, the next elements of each of its partitions."""
-        parcels: list[Parcel] = []
+    def batch(
+        self,
+        given: Mapping[Source, Mapping[str, Batch]],
+        now: int = 0,
+        turns: Sequence[Dial] = (),
+    ) -> list[Said]:
+        """Run one batch: for each source, the next elements of each of its partitions.
+
+        Before that the dial is turned, if it is.
+        """
+        parcels = list(self._to_all(now, turns))
         for source, partitions in given.items():
             for name, rows in partitions.items():
                 parcels += self._dispatched(source, name, rows)
@@ -79,12 +99,25 @@ class Rehearsal:
         promise = self._promises.get((source.stream_name, name), BEGIN)
         starts = rows.vs[rows.is_insert]
         latest = int(starts.max()) if len(starts) else BEGIN
+        counts = [p.control for p in rows.controls if isinstance(p.control, ExternalCti)]
         parcels: list[Parcel] = []
+        buckets = self._program.buckets
         for target in self._program.targets(source):
-            shares = spread(rows.data(), target.columns, self._program.buckets)
+            shares = shared(rows.data(), target.columns, buckets, name)
             address = target.stage, target.feed
-            parcels += parcels_of(From(name, promise, latest), address, shares, self._program.buckets)
+            parcels += parcels_of(From(name, promise, latest), address, shares, buckets)
+            if counts and target.columns == (ORIGIN,):
+                where = target.stage, bucket_of(name, buckets), target.feed
+                parcels.append(Parcel(*where, name, "", rows.rows, data=pack_counts(counts)))
         return parcels
+
+    def _to_all(self, now: int, turns: Sequence[Dial]) -> Iterator[Parcel]:
+        """What goes to every bucket of every stage."""
+        for stage, bucket in self._buckets:
+            yield Parcel(stage, bucket, BEAT, "", "", 0, now=now)
+            for number, dial in enumerate(turns):
+                data = pack_turn(dial)
+                yield Parcel(stage, bucket, CONTROL, "", "", number, now=now, data=data)
 
     def _deliver(self, parcels: list[Parcel]) -> None:
         """The rows of all buckets, then the least of their promises."""

@@ -16,8 +16,8 @@ new_ve). What leaves together leaves in order of sync.
 - `perfect` (`ultra`, cleanse): an insert also waits until its end can no longer change, ve < t, and
   nothing with a later vs overtakes it. The output is perfect: ordered, and inserts only.
 
-With `told`, time is how far the furthest partition of the sources is, which comes behind the rows of every
-batch: nothing waits longer than `blocking` for a partition that says nothing.
+With `told`, time is how far the furthest partition of the sources is, which comes behind the rows of
+every batch: nothing waits longer than `blocking` for a partition that says nothing.
 
 When the dial is turned, what a smaller `blocking` has due leaves at once; a larger one holds back what
 comes later, for the limit stays where it is until it is due further. Where it may be turned, rows that

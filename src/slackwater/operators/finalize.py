@@ -3,9 +3,9 @@
     out = input - ledger      (as streams: leaving out the elements that the ledger names)
 
 Every element moves the limit: `memory` behind the largest vs seen, or with the system clock, the largest
-vs that had been seen `memory` ago (memory.py). An element whose sync is behind the limit when it arrives comes too
-late: it is given up, and with it every later element that continues it. What had been passed of its
-event stays. Elements are judged one by one, so that it does not matter how the stream was cut.
+vs that had been seen `memory` ago (memory.py). An element whose sync is behind the limit when it arrives
+comes too late: it is given up, and with it every later element that continues it. What had been passed
+of its event stays. Elements are judged one by one, so that it does not matter how the stream was cut.
 
 With `told`, the limit follows what is told of the sources, behind the rows of every batch: that is how
 all buckets of a stream forget alike. When the dial is turned, the limit goes to where the new memory has
@@ -64,9 +64,7 @@ def _forgotten(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> Given
     return GivenUp(rows, "forgotten", changed(rows, why))
 
 
-def given_up_among(
-    lost: Buffer, rows: Batch, late: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def given_up_among(lost: Buffer, rows: Batch, late: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which rows are given up: those that are late, and those that continue what was given up.
 
     `lost` remembers them, as long as they may be continued.

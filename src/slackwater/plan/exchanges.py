@@ -19,6 +19,9 @@ together by few columns are so by more. Readers say from above what they would l
   event have its payload, hence any spread by columns will do, but not the order of a source.
 - `Aggregate`, `Rank`, `Session`, `Join`, `ClipBy` need their keys together, `Distinct`, `Intersect` and
   `Difference` equal rows.
+- `Finalize` over a disordered source counts all elements of a partition, so it has a place before the
+  first exchange: a partition's elements go to one bucket, are mended there each partition by itself
+  (`Mending`), and what comes out is a source whose elements are in order.
 - What has no keys, and `Sort` and `Punctuate`, which look at the whole stream, run in one bucket.
 """
 
@@ -31,10 +34,14 @@ import polars as pl
 
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
+from slackwater.plan.properties import is_disordered
 from slackwater.plan.rewrites import GROUP
 from slackwater.validity import StreamProperties
 
-__all__ = ["Cut", "Feed", "Stage", "cut"]
+__all__ = ["ORIGIN", "Cut", "Feed", "Mending", "Stage", "cut"]
+
+ORIGIN = "\0origin"
+"""stands for the partition that an element comes from, which is no column"""
 
 Columns = tuple[str, ...]
 """by which columns a stream is spread; none: all of it is in bucket 0
@@ -55,12 +62,37 @@ class Feed:
     columns: Columns
     entrance: n.Source
     """stands for it in the stage's plan"""
+    source: n.Source | None = None
+    """the source that it is, or is made of by mending"""
+
+    @property
+    def mended(self) -> bool:
+        """Whether it is a disordered source in order."""
+        return self.source is not None and self.node is not self.source
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether the partitions of a source make its progress here."""
+        return self.source is not None and self.columns != (ORIGIN,)
 
     def describe(self) -> str:
         """For people."""
+        if self.columns == (ORIGIN,):
+            return f"{self.entrance.stream_name} by partition"
         names = ["the group" if column == GROUP else column for column in self.columns]
         by = f"by {', '.join(names)}" if names else "in one bucket"
         return f"{self.entrance.stream_name} {by}"
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What runs for every partition of a disordered source by itself."""
+
+    feed: int
+    node: n.Node
+    """the Finalize of the original plan"""
+    plan: n.Node
+    """the same, over the entrance"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +106,7 @@ class Stage:
     """the same, over the entrances"""
     origins: Mapping[n.Node, n.Node]
     """for each node of the stage's own plan, the one it stands for"""
+    mends: tuple[Mending, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +133,7 @@ class _Need:
 
 def cut(root: n.Node) -> Cut:
     """Cut a plan that is ready to run (see rewrites.py) into stages."""
-    if isinstance(root, n.Source):
+    if isinstance(root, n.Source) or _is_mended(root):
         root = n.Union((root,))
     for node in n.walk(root):
         if not isinstance(node, n.Source) and _need(node) is None and not _is_bystander(node):
@@ -132,10 +165,18 @@ def _cut(root: n.Node) -> Cut:
         if isinstance(node, n.Source):
             level[node], spread[node] = 0, None
             continue
+        if _is_mended(node) or is_disordered(node):
+            level[node], spread[node] = int(_is_mended(node)), None
+            continue
         needed = _columns_for(node, wishes[node], spread)
         inputs = list(zip(node.inputs, needed, strict=True))
         level[node] = max(
-            level[child] + (level[child] == 0 or (columns is not None and spread[child] != columns))
+            level[child]
+            + (
+                level[child] == 0
+                or _is_mended(child)
+                or (columns is not None and spread[child] != columns)
+            )
             for child, columns in inputs
         )
         exchanged[node] = [
@@ -148,6 +189,17 @@ def _cut(root: n.Node) -> Cut:
         ]
         spread[node] = _spread_of(node, exchanged[node], spread)
     return _staged(root, order, level, exchanged)
+
+
+def _is_mended(node: n.Node) -> bool:
+    return isinstance(node, n.Finalize) and is_disordered(node.input)
+
+
+def _source_of(node: n.Node) -> n.Source | None:
+    """The source that a stream is, or is made of by mending."""
+    if _is_mended(node):
+        [node] = (below for below in n.walk(node) if isinstance(below, n.Source))
+    return node if isinstance(node, n.Source) else None
 
 
 def _is_bystander(node: n.Node) -> bool:
@@ -327,8 +379,13 @@ def _staged(
     for number in range(1, depth + 1):
         feeds: dict[tuple[n.Node, Columns], Feed] = {}
         built: dict[n.Node, n.Node] = {}
+        chains: dict[n.Node, n.Node] = {}
+        mends: list[Mending] = []
         for node in order:
             if level[node] != number:
+                continue
+            if _is_mended(node):
+                chains |= _mending(node, feeds, mends)
                 continue
             below: list[n.Node] = []
             for child, columns in zip(node.inputs, exchanged[node], strict=True):
@@ -339,11 +396,26 @@ def _staged(
                 below.append(feed.entrance)
             built[node] = n.over(node, below)
         leaving = [node for node in built if node is root or _leaves(node, order, level, exchanged)]
-        origins = {new: old for old, new in built.items()}
-        stages.append(
-            Stage(tuple(feeds.values()), tuple(leaving), tuple(built[node] for node in leaving), origins)
-        )
+        origins = {new: old for old, new in (built | chains).items()}
+        roots = tuple(built[node] for node in leaving)
+        stages.append(Stage(tuple(feeds.values()), tuple(leaving), roots, origins, tuple(mends)))
     return Cut(root, tuple(stages))
+
+
+def _mending(
+    node: n.Node, feeds: dict[tuple[n.Node, Columns], Feed], mends: list[Mending]
+) -> dict[n.Node, n.Node]:
+    """Enter the source by partition, with what mends it; the nodes of that by those they stand for."""
+    source = _source_of(node)
+    assert source is not None, "it is made of one"
+    key = (source, (ORIGIN,))
+    feed = feeds.setdefault(key, _feed(source, (ORIGIN,)))
+    chain: dict[n.Node, n.Node] = {source: feed.entrance}
+    for part in n.walk(node):
+        if part is not source:
+            chain[part] = n.over(part, [chain[child] for child in part.inputs])
+    mends.append(Mending(list(feeds).index(key), node, chain[node]))
+    return {old: new for old, new in chain.items() if old is not source}
 
 
 def _feed(node: n.Node, columns: Columns) -> Feed:
@@ -352,8 +424,10 @@ def _feed(node: n.Node, columns: Columns) -> Feed:
         known = replace(node.properties, ordered=False, strictly_increasing=False)
         entrance = n.Source(node.stream_name, dict(node.schema), known, node.disordered)
     else:
-        entrance = n.Source(node.name, dict(node.schema), StreamProperties())
-    return Feed(node, columns, entrance)
+        source = _source_of(node)
+        name = node.name if source is None else source.stream_name
+        entrance = n.Source(name, dict(node.schema), StreamProperties())
+    return Feed(node, columns, entrance, _source_of(node))
 
 
 def _leaves(

@@ -69,7 +69,8 @@ def stages(root: Node) -> str:
     found = cut(rewritten(root))
     for described, stage in zip(found.describe(), found.stages, strict=True):
         lines.append(described)
-        shown = [node for node in walk(*stage.roots) if not isinstance(node, _UNSEEN)]
+        plans = (*(mending.plan for mending in stage.mends), *stage.roots)
+        shown = [node for node in walk(*plans) if not isinstance(node, _UNSEEN)]
         lines += (f"    {_label(node)}".replace(GROUP, "group") for node in shown)
     return "\n".join(lines)
 

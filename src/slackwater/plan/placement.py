@@ -15,9 +15,9 @@ A disordered source is mended by a Finalize right behind it, with the memory of 
 of several. There is none where nothing but projections follow: external ctis pass those unchanged.
 Elsewhere their counts would be wrong, with state or without it.
 
-A plan whose dial is to be turned while it runs (`turnable`) has both operators wherever a dial could place
-them, at MIDDLE too: what is not there cannot be turned. `ultra` cannot be turned, for others rely on it
-that nothing is ever taken back.
+A plan whose dial is to be turned while it runs (`turnable`) has both operators wherever a dial could
+place them, at MIDDLE too: what is not there cannot be turned. `ultra` cannot be turned, for others rely
+on it that nothing is ever taken back.
 
 Paper 1b section 3 (Figure 2); docs/design/2026-11-16-external-ctis.md.
 """

@@ -13,9 +13,9 @@ would have to be aligned, which nobody does yet: they are refused there. An exte
 operator makes promises of it; the planner sees to it that none passes an operator that would make its
 count wrong.
 
-Where a dataflow is one of many that share a plan (`told`), how far the sources have come is told beside the
-rows (`Reached`): operators that wait or forget by it hear of it, all pass it on. Over several inputs the
-slowest and the furthest of them count.
+Where a dataflow is one of many that share a plan (`told`), how far the sources have come is told beside
+the rows (`Reached`): operators that wait or forget by it hear of it, all pass it on. Over several inputs
+the slowest and the furthest of them count.
 
 The dial may be turned while all is quiet, between two batches.
 
@@ -124,9 +124,7 @@ class Running:
                 controls.append(self._carried(placed.control))
         return self._told(answers, controls)
 
-    def _hear(
-        self, port: int, told: Reached, answers: list[Answer], controls: list[Control]
-    ) -> None:
+    def _hear(self, port: int, told: Reached, answers: list[Answer], controls: list[Control]) -> None:
         """The sources of one input have come so far: what follows from that, and for the readers."""
         before = _together(self.reached)
         self.reached[port] = told

@@ -1,0 +1,142 @@
+"""Mending: disordered sources, brought into order one partition at a time, before anything is spread.
+
+An external cti counts the elements of one partition. So the elements of a partition go to one bucket, as
+they came; there every partition has a Finalize of its own (operators/mend.py). What leaves is a valid
+stream with promises, still by partition: to the stages that read it, it is the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.consistency import Dial
+from slackwater.distributed.parcels import From, Parcel, bucket_of
+from slackwater.distributed.program import Program
+from slackwater.events import Batch, Control
+from slackwater.ledger import Ledger
+from slackwater.operators import Now
+from slackwater.plan.exchanges import Mending
+from slackwater.plan.nodes import Source, walk
+from slackwater.punctuations import Punctuation
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.edge import Edge
+from slackwater.times import BEGIN
+from slackwater.validity import Validator
+
+__all__ = ["Mender", "Partition"]
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is remembered of one partition."""
+
+    operators: list[Any]
+    validator: Validator
+    promised: int
+    """what it has promised, mended"""
+    told: int
+    """what its own ctis have promised"""
+
+
+@dataclass(slots=True)
+class _AtWork:
+    dataflow: Dataflow
+    edge: Edge
+    promised: int = BEGIN
+    told: int = BEGIN
+
+
+class Mender:
+    """One disordered source in one bucket."""
+
+    def __init__(
+        self, program: Program, mending: Mending, number: int, ledger: Ledger, now: Now
+    ) -> None:
+        self._program, self._mending, self._number = program, mending, number
+        self._ledger, self._now = ledger, now
+        [self._entrance] = (node for node in walk(mending.plan) if isinstance(node, Source))
+        self._partitions: dict[str, _AtWork] = {}
+        self._dial: Dial | None = None
+        self.feed, self.node = mending.feed, mending.node
+
+    def step(self, parcels: list[Parcel]) -> Iterator[tuple[str, Batch, From]]:
+        """What each partition of this bucket says, mended; and how far it is."""
+        arrived: dict[str, list[Parcel]] = {}
+        for parcel in parcels:
+            # everyone hears of all partitions
+            if bucket_of(parcel.origin, self._program.buckets) == self._number:
+                arrived.setdefault(parcel.origin, []).append(parcel)
+        # who says nothing may have something to say all the same: the clock has moved, or the dial
+        for origin in sorted({*self._partitions, *arrived}):
+            yield origin, *self._mended(origin, arrived.get(origin, []))
+
+    def _mended(self, origin: str, parcels: list[Parcel]) -> tuple[Batch, From]:
+        if origin not in self._partitions:
+            self._partitions[origin] = self._opened()
+        at_work, entrance = self._partitions[origin], self._entrance
+        schema = entrance.schema
+        rows = Batch.concat([Batch.empty(schema), *(p.batch(schema) for p in parcels if p.rows)])
+        told: list[Control] = [count for parcel in parcels for count in parcel.counts]
+        promise = max([parcel.promise for parcel in parcels], default=BEGIN)
+        if promise > at_work.told:
+            at_work.told = promise
+            told.append(Punctuation(promise))
+        for admitted in at_work.edge.admit(rows.followed_by(told)):
+            at_work.dataflow.push(entrance, admitted)
+            at_work.dataflow.run_until_quiet()
+        said = at_work.dataflow.take_output()
+        for batch in said:
+            for placed in batch.controls:
+                if isinstance(placed.control, Punctuation):
+                    at_work.promised = max(at_work.promised, placed.control.before)
+        for entry in at_work.dataflow.ledger.take():
+            self._ledger.write(
+                entry.element, reason=entry.reason, place=entry.place, detail=entry.detail
+            )
+        out = Batch.concat([Batch.empty(self.node.schema), *(batch.data() for batch in said)])
+        latest = max([parcel.latest for parcel in parcels], default=BEGIN)
+        return out, From(origin, at_work.promised, latest, now=self._now())
+
+    def _opened(self) -> _AtWork:
+        program = self._program
+        dataflow = Dataflow(
+            [self._mending.plan], program.latencies, on_invalid=program.on_invalid, now=self._now
+        )
+        if self._dial is not None:
+            dataflow.turn(self._dial)
+        return _AtWork(dataflow, Edge(self._entrance, program.on_invalid, self._ledger))
+
+    def turn(self, dial: Dial) -> None:
+        """Remember for so long from now on, also of partitions that are yet to come."""
+        self._dial = dial
+        for at_work in self._partitions.values():
+            at_work.dataflow.turn(dial)
+
+    @property
+    def state_rows(self) -> int:
+        """How many rows are remembered."""
+        return sum(
+            operator.describe().state_rows
+            for at_work in self._partitions.values()
+            for operator in at_work.dataflow.operators
+        )
+
+    def remembered(self) -> dict[str, Partition]:
+        """All that is needed to go on."""
+        return {
+            origin: Partition(
+                at_work.dataflow.snapshot(), at_work.edge.validator, at_work.promised, at_work.told
+            )
+            for origin, at_work in self._partitions.items()
+        }
+
+    def restore(self, partitions: dict[str, Partition], dial: Dial | None) -> None:
+        """Go on from there."""
+        self._dial = dial
+        for origin, state in partitions.items():
+            at_work = self._partitions[origin] = self._opened()
+            at_work.dataflow.restore(state.operators)
+            at_work.edge.validator = state.validator
+            at_work.promised, at_work.told = state.promised, state.told
