@@ -338,6 +338,8 @@ class Query:
         buckets: int | None = None,
         on_invalid: OnInvalid = RAISE,
         trigger: Mapping[str, Any] | None = None,
+        heartbeat: Duration | None = None,
+        turnable: bool = False,
     ) -> Any:
         """Start on Spark: the same answer, in many places.
 
@@ -348,6 +350,10 @@ class Query:
         gives, a handle. `buckets` is in how many shares state is kept: as many as Spark has cores, if
         it is not said, and fixed for a checkpoint from its first start on. `trigger` is as in Spark:
         {"availableNow": True}.
+
+        Spark runs a batch when there is input. With `heartbeat="1 s"` time goes on without, so that a
+        partition is found idle also when all others are. With `turnable` the handle has `turn`, by
+        which the dial is turned while the query runs; a checkpoint is with these or without.
         """
         # Spark takes a second to import, which is for those who use it
         from slackwater.spark.handle import start  # noqa: PLC0415
@@ -362,6 +368,8 @@ class Query:
             buckets=buckets,
             on_invalid=_one_of(OnInvalid, on_invalid),
             trigger=trigger,
+            heartbeat=None if heartbeat is None else duration(heartbeat),
+            turnable=turnable,
         )
 
     def open(

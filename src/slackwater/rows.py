@@ -29,7 +29,7 @@ from slackwater.history import datetime_columns
 from slackwater.identity import row_ids
 from slackwater.ledger import Ledger
 from slackwater.policies import Progress
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.tables import (
     Instants,
     Mask,
@@ -66,14 +66,16 @@ class Form:
     unbounded: bool = False
     kind: str | None = None
     new_ve: str | None = None
+    count: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_contradictions(self.ve, self.unbounded, self.kind, self.new_ve)
+        _refuse_contradictions(self.ve, self.unbounded, self.kind, self.new_ve, self.count)
 
     @property
     def special(self) -> list[str]:
         """The columns that say when and what."""
-        return [name for name in (self.vs, self.ve, self.kind, self.new_ve) if name is not None]
+        names = (self.vs, self.ve, self.kind, self.new_ve, self.count)
+        return [name for name in names if name is not None]
 
     def read(
         self,
@@ -116,6 +118,7 @@ def read_files(
     unbounded: bool = False,
     kind: str | None = None,
     new_ve: str | None = None,
+    count: str | None = None,
     partition: str | None = None,
     progress: Progress | None = None,
     form: Literal["parquet", "arrow"] = "parquet",
@@ -129,7 +132,7 @@ def read_files(
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
     files = Files(directory, form, per_batch)
-    return Unread(files, Form(vs, ve, unbounded, kind, new_ve), partition, progress or Progress())
+    return Unread(files, Form(vs, ve, unbounded, kind, new_ve, count), partition, progress or Progress())
 
 
 @overload
@@ -141,6 +144,7 @@ def from_dataframe(
     unbounded: bool = False,
     kind: str | None = None,
     new_ve: str | None = None,
+    count: str | None = None,
     partition: str | None = None,
     progress: Progress | None = None,
 ) -> Unread: ...
@@ -155,6 +159,7 @@ def from_dataframe(
     unbounded: bool = False,
     kind: str | None = None,
     new_ve: str | None = None,
+    count: str | None = None,
     schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
@@ -169,6 +174,7 @@ def from_dataframe(
     unbounded: bool = False,
     kind: str | None = None,
     new_ve: str | None = None,
+    count: str | None = None,
     schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
@@ -179,7 +185,9 @@ def from_dataframe(
 
     Without `ve` a row is a point [vs, vs + 1), or [vs, INF) if `unbounded`. With `ve` it is an
     event with that lifetime; a null end is INF. With `kind` it is a row of a changelog: "insert",
-    "adjust" (the end moves from ve to new_ve) or "cti" (at vs, everything else null). An adjust
+    "adjust" (the end moves from ve to new_ve) or "cti" (at vs, everything else null); and of a
+    disordered stream, with `count`, "count": so many elements have a sync in [vs, ve), from the
+    beginning where vs is null (`sw.external_cti`). An adjust
     must have a new_ve; only in datetime columns, which cannot say INF otherwise, null means that.
     All other columns are the payload, or those of `schema`, whose types they must fit.
 
@@ -206,7 +214,7 @@ def from_dataframe(
     column that says which partition of the source a row comes from, and `progress` (`sw.progress`)
     how the partitions come to promise something.
     """
-    form = Form(vs, ve, unbounded, kind, new_ve)
+    form = Form(vs, ve, unbounded, kind, new_ve, count)
     if hasattr(df, "isStreaming"):
         return Unread(df, form, partition, progress or Progress())
     if partition is not None or progress is not None:
@@ -228,8 +236,8 @@ class _Aside(NamedTuple):
 
 
 def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: _Aside) -> Batch:
-    vs, ve, kind, new_ve = form.vs, form.ve, form.kind, form.new_ve
-    given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve}
+    vs, ve, kind, new_ve, count = form.vs, form.ve, form.kind, form.new_ve, form.count
+    given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve, "count": count}
     refuse_unknown(table, given)
     payload, misfits = payload_of(table, given, schema)
     start = instants(table, vs)
@@ -247,14 +255,21 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
         good = usable(table, rules, *aside)
         return _where(Batch.inserts(start.times, end.times, payload), good)
     new_end = Instants.none(table.height) if new_ve is None else instants(table, new_ve)
-    inserts, adjusts, ctis = kinds(table[kind], ("insert", "adjust", "cti"))
+    inserts, adjusts, ctis, counts = kinds(table[kind], ("insert", "adjust", "cti", "count"))
+    numbers, uncounted = _numbers(table, count)
+    counts &= count is not None
+    since = np.where(start.missing, BEGIN, start.times)
+    data = inserts | adjusts
     more = ~end.missing | ~new_end.missing | has_value(payload, ctis)
     rules = [
-        Rule("unknown kind", ~(inserts | adjusts | ctis)),
+        Rule("unknown kind", ~(data | ctis | counts)),
         Rule("time out of range", start.outside | end.outside | new_end.outside),
-        Rule("no start", start.missing & ~ctis),
+        Rule("no start", start.missing & ~ctis & ~counts),
         Rule("no new end", adjusts & new_end.missing & (not new_end.null_is_inf)),
-        Rule("ends before it starts", ~ctis & (start.times >= end.times)),
+        Rule("ends before it starts", data & (start.times >= end.times)),
+        Rule("ends before it starts", counts & (since >= end.times)),
+        Rule("no count", counts & uncounted),
+        Rule("count with a payload", counts & has_value(payload, counts)),
         Rule("ends before it starts", adjusts & (new_end.times < start.times)),
         Rule("insert with a new end", inserts & ~new_end.missing),
         Rule("cti with more than a time", ctis & more),
@@ -263,8 +278,18 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
     good = usable(table, rules, *aside)
     old_ve = np.where(adjusts, end.times, start.times)
     batch = Batch(start.times, old_ve, np.where(adjusts, new_end.times, end.times), payload)
-    controls = _punctuations(start.times, good & ctis, good & ~ctis)
-    return replace(_where(batch, good & ~ctis), controls=controls)
+    data &= good
+    controls = _punctuations(start.times, good & ctis, data)
+    if counts.any():
+        told = zip(end.times.tolist(), numbers.tolist(), since.tolist(), strict=True)
+        counted = [
+            ExternalCti(*each) for each, is_count in zip(told, counts & good, strict=True) if is_count
+        ]
+        places = np.cumsum(data)[counts & good].tolist()
+        controls = tuple(
+            sorted([*controls, *map(Placed, places, counted)], key=lambda placed: placed.position)
+        )
+    return replace(_where(batch, data), controls=controls)
 
 
 def from_open_close(
@@ -382,7 +407,7 @@ def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.Da
 
 
 def _refuse_contradictions(
-    ve: str | None, unbounded: bool, kind: str | None, new_ve: str | None
+    ve: str | None, unbounded: bool, kind: str | None, new_ve: str | None, count: str | None
 ) -> None:
     if unbounded and ve is not None:
         raise PlanError(
@@ -402,6 +427,27 @@ def _refuse_contradictions(
             detail=f"new_ve={new_ve!r} was given without kind",
             hint="give kind=, the column that says which rows are adjusts",
         )
+    if count is not None and kind is None:
+        raise PlanError(
+            "only a changelog has counts",
+            detail=f"count={count!r} was given without kind",
+            hint="give kind=, the column that says which rows are counts",
+        )
+
+
+def _numbers(table: pl.DataFrame, name: str | None) -> tuple[Times, Mask]:
+    """A column of counts, and which rows have none."""
+    if name is None:
+        return np.zeros(table.height, dtype=np.int64), np.ones(table.height, dtype=np.bool_)
+    if table[name].null_count() < table.height and not table[name].dtype.is_integer():
+        raise PlanError(
+            f"column {name!r} does not count",
+            detail=f"it is of type {table[name].dtype}",
+            hint="counts are integers",
+        )
+    column = table[name].cast(pl.Int64)
+    filled = column.fill_null(-1).to_numpy()
+    return filled, filled < 0
 
 
 def _where(batch: Batch, rows: Mask) -> Batch:

@@ -9,6 +9,7 @@ in which dispatch makes parcels of rows, and a stage hands the parcels of its bu
 has the bucket's state. Why state is not in Spark's state store: docs/design/2026-11-16-spark.md.
 
     inputs      what a query reads
+    control     what enters beside the sources: turns of the dial, a heartbeat
     lower       the chain above
     receiving   what a sink is
     sinks       all of them: memory, parquet, delta, and the short ones

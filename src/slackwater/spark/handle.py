@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from slackwater.consistency import MIDDLE, Dial
 from slackwater.distributed.bucket import Standing
 from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import Parcel, from_arrow, in_order
@@ -26,10 +27,12 @@ from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
 from slackwater.plan.nodes import Node, Source, walk
+from slackwater.plan.placement import the_dial
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.run import Output
+from slackwater.spark.control import Turns, beats
 from slackwater.spark.inputs import known
 from slackwater.spark.lower import Settings, lowered
 from slackwater.spark.news import (
@@ -42,7 +45,7 @@ from slackwater.spark.news import (
     standing_of,
 )
 from slackwater.spark.receiving import Delivery, Opening, Sink
-from slackwater.times import BEGIN, Instant, chronon, show
+from slackwater.times import BEGIN, Duration, Instant, chronon, show
 
 __all__ = ["SparkQuery", "Standings", "start"]
 
@@ -62,14 +65,25 @@ class Standings:
     set_aside: int = 0
     """how many entries the ledger has"""
     held_by: str = ""
-    """what holds the promise back"""
+    """what holds the promise back: a partition of a source"""
+
+
+@dataclass(frozen=True)
+class Dialled:
+    """The dial of a query, and how it is turned, if it can be."""
+
+    turns: Turns | None
+    dial: Dial
 
 
 class SparkQuery:
     """A query at work. `output` has its answer so far, if it goes to memory."""
 
-    def __init__(self, program: Program, settings: Settings, sink: Sink, query: str) -> None:
+    def __init__(
+        self, program: Program, settings: Settings, sink: Sink, query: str, dialled: Dialled
+    ) -> None:
         self._program, self._settings = program, settings
+        self._turns, self.dial = dialled.turns, dialled.dial
         self._store = Store(settings.root)
         self._query: StreamingQuery | None = None
         self._news = threading.Condition()
@@ -93,14 +107,18 @@ class SparkQuery:
         schema = self._program.schema
         rows = Batch.concat([Batch.empty(schema), *(p.batch(schema) for p in answer)])
         # every bucket of the last stage has sent how far it is
-        promise = max(before.settled_until, min((p.promise for p in answer), default=BEGIN))
+        least = min(answer, key=lambda parcel: parcel.promise, default=None)
+        promise, held_by = (least.promise, least.held_by) if least else (BEGIN, "")
+        promise = max(before.settled_until, promise)
         is_new = promise > before.settled_until
         whole = rows.followed_by([Punctuation(promise)] if is_new else [])
         self._receiver.take(Delivery(batch, whole, promise, tuple(written)))
         rows_out = sum(p.rows for p in answer)
         with self._news:
             self._set_aside(batch, entries)
-            self.progress = self._standings(before, batch, rows_out, standings, promise)
+            self.progress = self._standings(
+                before, batch, standings, rows_out=rows_out, promise=promise, held_by=held_by
+            )
             links = {Place(each.stage, each.bucket): each.link for each in standings}
             self._store.write_record(batch, links, asdict(self.progress))
             self._news.notify_all()
@@ -123,10 +141,16 @@ class SparkQuery:
                 self.ledger.write(**_fields(entry))
 
     def _standings(
-        self, before: Standings, batch: int, rows_out: int, standings: list[Standing], promise: int
+        self,
+        before: Standings,
+        batch: int,
+        standings: list[Standing],
+        *,
+        rows_out: int,
+        promise: int,
+        held_by: str,
     ) -> Standings:
         last = len(self._program.cut.stages)
-        least = min(standings, key=lambda standing: standing.promised, default=None)
         return Standings(
             batch,
             before.rows_in + sum(standing.rows_in for standing in standings if standing.stage == 1),
@@ -136,7 +160,7 @@ class SparkQuery:
             sum(standing.state_rows for standing in standings),
             sum(standing.state_bytes for standing in standings),
             len(self.ledger),
-            least.held_by if least else "",
+            held_by,
         )
 
     @property
@@ -178,6 +202,20 @@ class SparkQuery:
         if failure is not None:
             raise OperatorError("the query has stopped", detail=str(failure).strip()) from failure
 
+    def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> None:
+        """Turn the dial: how long to wait, how long to remember, from the next batch on.
+
+        What is not given stays as it is. It is written under the checkpoint, so that it holds also
+        after a restart.
+        """
+        if self._turns is None:
+            raise PlanError(
+                "the query was not started to be turned",
+                hint="start(..., turnable=True): it then has an input by which turns come in",
+            )
+        self.dial = self.dial.turned(blocking, memory)
+        self._turns.add(self.dial)
+
     def process_all_available(self) -> None:
         """Wait until everything that has arrived is processed."""
         self.spark_query.processAllAvailable()
@@ -190,7 +228,8 @@ class SparkQuery:
 
     def __repr__(self) -> str:
         now = self.progress
-        return f"SparkQuery(batch {now.batch}, settled until {show(now.settled_until)})"
+        held = f", held back by {now.held_by}" if now.held_by else ""
+        return f"SparkQuery(batch {now.batch}, settled until {show(now.settled_until)}{held})"
 
 
 def start(
@@ -203,10 +242,19 @@ def start(
     buckets: int | None = None,
     on_invalid: OnInvalid = RAISE,
     trigger: Mapping[str, Any] | None = None,
+    heartbeat: int | None = None,
+    turnable: bool = False,
 ) -> SparkQuery:
     """Start a plan on Spark."""
     _require_python(spark)
     _require_inputs(root, inputs)
+    for source, given in inputs.items():
+        if given.form.count is not None and not source.disordered:
+            raise PlanError(
+                f"{source.stream_name} has counts, and is not declared disordered",
+                hint="declare it with sw.stream(..., disordered=True), or send ctis",
+            )
+    dial = the_dial(root) if turnable else MIDDLE
     slots = max(1, spark.sparkContext.defaultParallelism)
     checkpoint = _resolved(spark, checkpoint)
     root_of_store = f"{checkpoint}/slackwater"
@@ -219,10 +267,18 @@ def start(
         buckets=store.buckets or slots if buckets is None else buckets,
         progress={source: given.progress for source, given in inputs.items()},
         on_invalid=on_invalid,
+        turnable=turnable,
     )
     query_name = store.open(program)
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
-    handle = SparkQuery(program, settings, sink, query_name)
+    beside: list[DataFrame] = []
+    turns = Turns(checkpoint) if turnable else None
+    if turns is not None:
+        beside.append(turns.parcels(spark, program))
+        dial = turns.last() or dial
+    if heartbeat is not None:
+        beside.append(beats(spark, program, heartbeat))
+    handle = SparkQuery(program, settings, sink, query_name, Dialled(turns, dial))
 
     def write(frame: DataFrame, batch: int) -> None:
         with sink.published(frame, program.schema) as left:
@@ -230,7 +286,7 @@ def start(
         handle.take_in(batch, parcels)
 
     query = (
-        lowered(spark, program, inputs, settings, sink)
+        lowered(spark, program, inputs, settings, sink, beside=beside)
         .writeStream.foreachBatch(write)
         .option("checkpointLocation", f"{checkpoint}/spark")
         .trigger(**(trigger or {"processingTime": "0 seconds"}))

@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.files import opened
-from slackwater.distributed.parcels import From, Parcel, spread, to_arrow
+from slackwater.distributed.parcels import From, Parcel, bucket_of, pack_counts, shared, to_arrow
 from slackwater.distributed.program import Target
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
+from slackwater.plan.exchanges import ORIGIN
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.rows import Files, Form, Unread
 from slackwater.spark import kafka_source
 from slackwater.spark.news import ledger_parcel
@@ -75,6 +76,7 @@ def dispatching(
         task = f"{context.partitionId():010d}"
         sent = 0
         progress: dict[str, tuple[int, int]] = {}
+        counts: dict[str, list[ExternalCti]] = {}
         ledger = Ledger()
         reading = Reading(name, form, schema, ledger)
         read: Iterator[tuple[str, str, Batch]]
@@ -91,9 +93,11 @@ def dispatching(
             promise, latest = _told(batch)
             known = progress.get(origin, (BEGIN, BEGIN))
             progress[origin] = max(known[0], promise), max(known[1], latest)
+            told = (placed.control for placed in batch.controls)
+            counts.setdefault(origin, []).extend(c for c in told if isinstance(c, ExternalCti))
             parcels: list[Parcel] = []
             for target in to:
-                shares = spread(batch.data(), target.columns, buckets)
+                shares = shared(batch.data(), target.columns, buckets, origin)
                 sender = From(origin, part=part or task, first=sent)
                 address = target.stage, target.feed
                 parcels += (p for p in parcels_of(sender, address, shares, buckets) if p.rows)
@@ -104,6 +108,10 @@ def dispatching(
             for target in to:
                 sender = From(origin, promise, latest, part=task, first=sent)
                 last += parcels_of(sender, (target.stage, target.feed), [], buckets)
+                if counts[origin] and target.columns == (ORIGIN,):
+                    where = target.stage, bucket_of(origin, buckets), target.feed
+                    data = pack_counts(counts[origin])
+                    last.append(Parcel(*where, origin, task, sent + 1, data=data))
         if len(ledger):
             last.append(ledger_parcel(f"{name}-{task}", ledger))
         yield to_arrow(last)

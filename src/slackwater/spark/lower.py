@@ -5,7 +5,7 @@ What does not concern a stage passes through it: rows for later stages, and news
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -32,7 +32,7 @@ OBSERVED = "slackwater"
 
 _COLUMNS = (
     "stage int, bucket int, feed int, origin string, part string, number bigint, "
-    "promise bigint, latest bigint, now bigint, rows bigint, data binary"
+    "promise bigint, latest bigint, slowest bigint, held_by string, now bigint, rows bigint, data binary"
 )
 
 
@@ -54,9 +54,11 @@ def lowered(
     inputs: Mapping[Source, Unread],
     settings: Settings,
     sink: Sink,
+    *,
+    beside: Sequence[DataFrame] = (),
 ) -> DataFrame:
-    """The parcels for the sink, as a streaming DataFrame."""
-    dispatched = []
+    """The parcels for the sink, as a streaming DataFrame; `beside` are parcels that are no rows."""
+    dispatched = list(beside)
     for source, given in inputs.items():
         dispatch = dispatching(source, given, program.targets(source), program.buckets)
         dispatched.append(frame_of(spark, given).mapInArrow(dispatch, _COLUMNS))

@@ -1,0 +1,121 @@
+"""What enters a query beside its sources: how the dial is turned, and that time goes on.
+
+A running query of Spark cannot gain a source. So one that is to be turned has one more from the
+beginning: a directory under its checkpoint. A file there is one turn of the dial; Spark's offsets say
+which batch it belongs to, so that a repeated batch is turned in the same way. With a heartbeat there is
+another, which counts seconds.
+
+Both become parcels without rows, for every bucket of every stage. Spark makes them itself, for they need
+nothing of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pyarrow.fs as pafs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from slackwater.consistency import Clock, Dial
+from slackwater.distributed.parcels import BEAT, CONTROL
+from slackwater.distributed.program import Program
+from slackwater.errors import PlanError
+from slackwater.times import BEGIN
+
+__all__ = ["Turns", "beats"]
+
+_SECOND = 1_000_000
+
+
+class Turns:
+    """The directory of a query's control files."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self.directory = f"{checkpoint.rstrip('/')}/control"
+        self._files: pafs.FileSystem
+        self._root: str
+        if "://" in checkpoint:
+            self._files, self._root = pafs.FileSystem.from_uri(self.directory)
+        else:
+            self._files, self._root = pafs.LocalFileSystem(), self.directory
+        self._files.create_dir(self._root)
+
+    def _numbers(self) -> list[int]:
+        listed = self._files.get_file_info(pafs.FileSelector(self._root))
+        return sorted(int(info.base_name.partition(".")[0]) for info in listed if _is_turn(info))
+
+    def last(self) -> Dial | None:
+        """How the dial was turned last."""
+        numbers = self._numbers()
+        if not numbers:
+            return None
+        with self._files.open_input_stream(f"{self._root}/{numbers[-1]:09d}.json") as file:
+            told = json.loads(file.read())
+        return Dial(told["blocking"], told["memory"], Clock(told["clock"]))
+
+    def add(self, dial: Dial) -> None:
+        """One more turn."""
+        number = max(self._numbers(), default=-1) + 1
+        told = {
+            "number": number,
+            "blocking": dial.blocking,
+            "memory": dial.memory,
+            "clock": dial.clock.value,
+        }
+        # Spark does not read what begins with a dot
+        unfinished = f"{self._root}/.{uuid.uuid4().hex}"
+        with self._files.open_output_stream(unfinished) as file:
+            file.write(json.dumps(told).encode())
+        self._files.move(unfinished, f"{self._root}/{number:09d}.json")
+
+    def parcels(self, spark: SparkSession, program: Program) -> DataFrame:
+        """Every file as a parcel for every bucket of every stage."""
+        read = spark.readStream.schema("number bigint, blocking bigint, memory bigint, clock string")
+        rows = read.json(self.directory)
+        content = f.to_json(f.struct("blocking", "memory", "clock")).cast("binary")
+        return _to_all(rows, program, CONTROL, f.col("number"), content)
+
+
+def _is_turn(info: pafs.FileInfo) -> bool:
+    return bool(info.extension == "json" and info.base_name[:1] != ".")
+
+
+def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:
+    """A parcel for every bucket of every stage, as time goes on."""
+    if every != _SECOND:
+        raise PlanError(
+            "a heart beats once a second",
+            detail=f"heartbeat={every / _SECOND} s",
+            hint='heartbeat="1 s"; with trigger={"processingTime": "10 seconds"} it is heard less often',
+        )
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    # one a batch is enough, and a batch that was late for several has several
+    return _to_all(rate, program, BEAT, f.lit(0).cast("bigint"), f.lit(None).cast("binary"))
+
+
+def _to_all(rows: DataFrame, program: Program, feed: int, number: object, data: object) -> DataFrame:
+    stages = f.explode(f.sequence(f.lit(1), f.lit(len(program.cut.stages))))
+    buckets = f.explode(f.sequence(f.lit(0), f.lit(program.buckets - 1)))
+    none, begin = f.lit(""), f.lit(BEGIN).cast("bigint")
+    given = rows.select(number.alias("number"), data.alias("data"))  # type: ignore[attr-defined]
+    return (
+        given.select("*", stages.alias("stage"))
+        .select("*", buckets.alias("bucket"))
+        .select(
+            "stage",
+            "bucket",
+            f.lit(feed).alias("feed"),
+            none.alias("origin"),
+            none.alias("part"),
+            "number",
+            begin.alias("promise"),
+            begin.alias("latest"),
+            begin.alias("slowest"),
+            none.alias("held_by"),
+            f.lit(0).cast("bigint").alias("now"),
+            f.lit(0).cast("bigint").alias("rows"),
+            "data",
+        )
+    )
