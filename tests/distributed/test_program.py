@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 import slackwater as sw
 from slackwater.distributed.bucket import Bucket, parcels_of
-from slackwater.distributed.parcels import From, Parcel, spread
+from slackwater.distributed.parcels import From, Parcel, shared
 from slackwater.distributed.program import Program, program_of
 from slackwater.plan import functions
 from slackwater.plan.nodes import Aggregate
@@ -79,4 +79,4 @@ def test_user_functions_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
 def _sent(program: Program, rows: sw.Batch) -> list[Parcel]:
     [source] = program.sources
     [target] = program.targets(source)
-    return list(parcels_of(From("0"), (1, 0), spread(rows, target.columns, 2), 2))
+    return list(parcels_of(From("0"), (1, 0), shared(rows, target.columns, 2, "0"), 2))

@@ -19,10 +19,11 @@ from slackwater.distributed.rehearsal import Rehearsal
 from slackwater.events import Element
 from slackwater.history import History
 from slackwater.plan.nodes import Source
+from slackwater.runtime.edge import OnInvalid
 from slackwater.testing import batchings, histories, streams
 from slackwater.validity import Validator
 
-FEWER = settings(max_examples=max(1, settings().max_examples // 8))
+FEWER = settings(max_examples=max(1, settings().max_examples // 25))
 SCHEMA = {"k": str, "v": int}
 s, t = sw.stream(SCHEMA, name="s"), sw.stream(SCHEMA, name="t")
 counted = sw.stream(SCHEMA, name="counted", disordered=True)
@@ -53,7 +54,7 @@ class Trial:
         buckets: int,
         *,
         progress: Mapping[sw.Query, sw.Progress] | None = None,
-        on_invalid: sw.OnInvalid = sw.RAISE,
+        on_invalid: OnInvalid = sw.RAISE,
         turnable: bool = False,
     ) -> None:
         policies = {_node(source): policy for source, policy in (progress or {}).items()}

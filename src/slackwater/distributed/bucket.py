@@ -184,7 +184,7 @@ class Bucket:
 
     def _heard(self, arrived: list[list[Parcel]]) -> list[int]:
         """All origins have said how far they are; what was promised before that."""
-        before = [frontier.promised for frontier in self._frontiers]
+        before = [self._promise(place) for place in range(len(self._frontiers))]
         for place, (frontier, parcels) in enumerate(zip(self._frontiers, arrived, strict=True)):
             of_buckets = place < len(self._feeds) and self._feeds[place].source is None
             for parcel in parcels:
@@ -196,11 +196,8 @@ class Bucket:
                     slowest=parcel.slowest if of_buckets else parcel.latest,
                     held_by=parcel.held_by,
                 )
-        for place, frontier in enumerate(self._frontiers):
-            if self._is_void(place):
-                frontier.close()
-            else:
-                frontier.advance(self._now)
+        for frontier in self._frontiers:
+            frontier.advance(self._now)
         follow(
             [
                 frontier
@@ -215,6 +212,11 @@ class Bucket:
         """Whether nothing of an input ever comes to this bucket."""
         return place < len(self._feeds) and not self._feeds[place].columns and self.number > 0
 
+    def _promise(self, place: int) -> int:
+        """What an input has promised here: all, once it was heard of, if nothing of it ever comes."""
+        frontier = self._frontiers[place]
+        return INF if self._is_void(place) and frontier.began is not None else frontier.promised
+
     def _take_in(self, place: int, parcels: list[Parcel], before: int) -> None:
         feed, frontier = self._feeds[place], self._frontiers[place]
         schema = feed.entrance.schema
@@ -222,11 +224,13 @@ class Bucket:
         fresh = (repeats.without(p.origin, *p.tagged(schema)) for p in parcels if p.rows)
         batch = Batch.concat([Batch.empty(schema), *fresh])
         batch = self._without_late(place, batch, before)
-        told: list[Control] = [Punctuation(frontier.promised)] if frontier.promised > before else []
+        promise = self._promise(place)
+        told: list[Control] = [Punctuation(promise)] if promise > before else []
         edge = self._edges[place]
         parts = [batch.followed_by(told)] if edge is None else list(edge.admit(batch.followed_by(told)))
         last = (placed.control for placed in parts[-1].controls)
-        parts[-1] = parts[-1].followed_by([*last, frontier.reached])
+        reached = Reached(INF, BEGIN) if self._is_void(place) else frontier.reached
+        parts[-1] = parts[-1].followed_by([*last, reached])
         for part in parts:
             self._dataflow.push(feed.entrance, part)
             self._dataflow.run_until_quiet()
@@ -288,7 +292,7 @@ class Bucket:
 
     def _held_by(self, places: Iterable[int]) -> str:
         """What holds the least promise of some inputs back."""
-        place = min(places, key=lambda each: self._frontiers[each].promised)
+        place = min(places, key=self._promise)
         return self._holder(place)
 
     def _holder(self, place: int) -> str:
@@ -312,7 +316,7 @@ class Bucket:
             rows_out,
             taken_back,
             state_rows + sum(mender.state_rows for mender in self._menders),
-            min((self._frontiers[place].promised for place in places), default=BEGIN),
+            min(map(self._promise, places), default=BEGIN),
             self._held_by(places) if places else "",
         )
 

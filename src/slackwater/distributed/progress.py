@@ -122,13 +122,9 @@ class Frontier:
         """Whether no partition is left that would move it."""
         return not self._has_ended and self._knows_all(now) and not self._awake(now)
 
-    def close(self) -> None:
-        """Nothing ever comes here."""
-        self.promised, self.reached = INF, Reached(INF, BEGIN)
-
     def held_by(self, now: int) -> tuple[str, Origin | None]:
         """What holds the promise back: the origin that has promised least, or why there is none."""
-        if self._has_ended or self.promised == INF:
+        if self._has_ended:
             return "", None
         if not self._knows_all(now):
             return f"{len(self.origins)} of {self.policy.partitions} partitions are known", None

@@ -97,11 +97,14 @@ class Align:
         return self._due(state)
 
     def _due(self, state: State) -> Batch:
-        if state.blocking == INF or state.reached == BEGIN:
-            return state.buffer.due_at(state.limit)
-        state.limit = max(state.limit, int(plus(state.reached, -state.blocking)))
+        self._go_on(state)
         # what is told may be behind the rows, and where nothing has to wait nothing does
         return state.buffer.due_at(state.limit if state.blocking else INF)
+
+    def _go_on(self, state: State) -> None:
+        """The limit follows the time, and never goes back."""
+        if state.blocking < INF and state.reached > BEGIN:
+            state.limit = max(state.limit, int(plus(state.reached, -state.blocking)))
 
     def on_reached(self, state: State, reached: Reached) -> Answer:
         """What is due by now."""
@@ -112,11 +115,12 @@ class Align:
 
     def on_turn(self, state: State, dial: Dial) -> Answer:
         """Another blocking, from the next element on; what has waited that long leaves."""
-        state.blocking = dial.blocking
         if self.node.clock is Clock.SYSTEM:
             state.reached = max(state.reached, self.now())
-        rows = state.buffer.due_at(INF) if not dial.blocking else self._due(state)
-        return Answer(rows=rows)
+        # as far as it has come until now, which nobody may have asked
+        self._go_on(state)
+        state.blocking = dial.blocking
+        return Answer(rows=self._due(state))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """What nothing can be combined with any more, then the promise."""

@@ -75,7 +75,7 @@ def placed(root: n.Node, *, turnable: bool = False) -> n.Node:
         dial = _the_dial(node, dials[node]) if waits else MIDDLE
         inputs: dict[n.Node, n.Node] = {}
         for child in node.inputs:
-            if bare[child] and (dial != MIDDLE or turnable):
+            if waits and bare[child] and (dial != MIDDLE or turnable):
                 key = (child, dial)
                 # what is remembered so long only need not be forgotten twice
                 sources = {mended.get(part) for part in n.walk(child) if isinstance(part, n.Source)}
