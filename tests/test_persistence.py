@@ -27,6 +27,7 @@ from hypothesis.extra import numpy as hnp
 from tests.laws import CASES, Case
 
 import slackwater as sw
+from slackwater.admission import Admission
 from slackwater.errors import OperatorError
 from slackwater.events import Event, Stream
 from slackwater.kernels.grouping import Keys
@@ -37,7 +38,6 @@ from slackwater.plan.nodes import Source
 from slackwater.punctuations import ExternalCti, Promises, Punctuation
 from slackwater.runtime import Execution
 from slackwater.testing import batchings, histories, streams
-from slackwater.validity import Validator
 
 
 def through_bytes(state: object) -> Any:
@@ -72,7 +72,7 @@ def same(left: Any, right: Any) -> bool:
     if dataclasses.is_dataclass(left):
         names = [field.name for field in dataclasses.fields(left)]
         return all(same(getattr(left, name), getattr(right, name)) for name in names)
-    if isinstance(left, Validator):
+    if isinstance(left, Admission):
         return same(vars(left), vars(right))
     return bool(left == right)
 
@@ -515,7 +515,7 @@ def test_a_forged_state_is_read_like_a_written_one() -> None:
         "slackwaterx.errors:OperatorError",
         "slackwater.errors:OperatorError",
         "slackwater.persistence:encode",
-        "slackwater.persistence:Validator",
+        "slackwater.persistence:Admission",
         "slackwater.persistence:io.BytesIO",
         "slackwater.persistence:_Encoder",
         "slackwater.persistence:Encoded.parts",

@@ -50,8 +50,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slackwater.admission import Admission
 from slackwater.errors import OperatorError, SlackwaterError
-from slackwater.validity import Validator
 
 __all__ = ["Encoded", "InvalidState", "decode", "encode"]
 
@@ -259,7 +259,7 @@ class _Known(NamedTuple):
         return f"{self.made.__module__}:{self.made.__qualname__}"
 
 
-_PLAIN: Mapping[type, list[str]] = {Validator: list(vars(Validator()))}
+_PLAIN: Mapping[type, list[str]] = {Admission: list(vars(Admission()))}
 """classes that keep state, and are no dataclasses; and what they keep"""
 
 

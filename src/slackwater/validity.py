@@ -1,9 +1,10 @@
 """Validity: which elements a stream may contain, and how well behaved it is.
 
 A stream is valid when no element breaks an earlier promise and every adjust continues an event that
-exists. `Validator` is the one place that decides so, element by element; edges of the system feed it
-batch by batch, `validate` feeds it a whole stream. `StreamProperties` says what more is known of a
-stream: ordered, perfect, and the properties from which a merge chooses its algorithm.
+exists. `Validator` is the one place that decides so, element by element; `validate` feeds it a whole
+stream. Edges of the system have a faster one with the same rules (admission.py). `StreamProperties` says
+what more is known of a stream: ordered, perfect, and the properties from which a merge chooses its
+algorithm.
 
 Paper 1a section 2.2 (Definitions 1 to 5), paper 2 section III-C, errata 6, 9 and 20.
 """
@@ -125,8 +126,13 @@ class Validator:
         self._seen += len(batch)
         self._promises, _ = self._promises.strengthened_by(p.control for p in batch.controls)
         # a stream that may break its promises may still adjust what they froze
-        if self._judge_promises and len(self._alive) > self._purge_at:
+        if self._judge_promises and self._remembered > self._purge_at:
             self._forget_frozen()
+
+    @property
+    def _remembered(self) -> int:
+        """How many payloads and starts there are of which something is known."""
+        return len(self._alive)
 
     @property
     def _has_to_remember(self) -> bool:

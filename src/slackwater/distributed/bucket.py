@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.admission import Admission
 from slackwater.consistency import Clock, Dial
 from slackwater.distributed.mending import Mender, Partition
 from slackwater.distributed.parcels import CONTROL, MOST_ROWS, SINK, From, Parcel, in_order, pack, shared
@@ -41,7 +42,6 @@ from slackwater.punctuations import Punctuation, Reached
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
 from slackwater.times import BEGIN, INF, show
-from slackwater.validity import Validator
 
 __all__ = ["Bucket", "Remembered", "Said", "Standing", "pack_turn", "parcels_of"]
 
@@ -80,7 +80,7 @@ class Remembered:
     """What a bucket needs to go on from here."""
 
     operators: list[Any]
-    validators: list[Validator | None]
+    validators: list[Admission | None]
     frontiers: list[Frontier]
     promised: list[int]
     repeats: list[Repeats]

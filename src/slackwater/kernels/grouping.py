@@ -155,8 +155,7 @@ class Keys:
 
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
         """Store the first of the unknown rows of each hash."""
-        _, first = np.unique(hashes[unknown], return_index=True)
-        rows = unknown[np.sort(first)]
+        rows = unknown[_firsts(hashes[unknown])]
         self.delta = pl.concat([self.delta, keys[rows]], rechunk=True)
         if self.delta.height > max(_LEAST_DELTA, self.base.height // 8):
             self.base = pl.concat([self.base, self.delta], rechunk=True)
@@ -348,6 +347,27 @@ def _find(slots: Ints, stored: Hashes, hashes: Hashes, skip: Ints) -> Ints:
             number = slots[at]
         found[i] = number
     return found
+
+
+@njit(cache=True)
+def _firsts(hashes: Hashes) -> Ints:
+    """Where each hash stands first."""
+    size = 64
+    while size < 2 * len(hashes):
+        size *= 2
+    mask = np.uint64(size - 1)
+    slots = np.full(size, -1, dtype=np.int64)
+    found = np.empty(len(hashes), dtype=np.int64)
+    count = 0
+    for i in range(len(hashes)):
+        at = _mixed(hashes[i]) & mask
+        while slots[at] >= 0 and hashes[slots[at]] != hashes[i]:
+            at = (at + np.uint64(1)) & mask
+        if slots[at] < 0:
+            slots[at] = i
+            found[count] = i
+            count += 1
+    return found[:count]
 
 
 @njit(cache=True)

@@ -17,12 +17,12 @@ import enum
 from collections.abc import Iterator
 from dataclasses import replace
 
+from slackwater.admission import Admission
 from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control, Element, Stream
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import ExternalCti
-from slackwater.validity import Validator
 
 __all__ = ["LEDGER", "RAISE", "Edge", "OnInvalid"]
 
@@ -49,7 +49,9 @@ class Edge:
         self._on_invalid = on_invalid
         self._ledger = ledger
         self._disordered = source.disordered
-        self.validator = Validator(declared=source.properties, chains=not source.disordered)
+        self.validator = Admission(
+            source.schema, declared=source.properties, chains=not source.disordered
+        )
 
     def read(self, stream: Stream) -> Batch:
         """Elements, or a batch of them, with exactly the columns of the source."""

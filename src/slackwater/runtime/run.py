@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from slackwater.admission import Admission
 from slackwater.consistency import Dial
 from slackwater.errors import OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
@@ -29,7 +30,7 @@ from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.times import Duration
-from slackwater.validity import StreamProperties, Validator
+from slackwater.validity import StreamProperties
 
 __all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run"]
 
@@ -230,7 +231,7 @@ def _in_chronons(now: Now) -> Now:
 class Snapshot:
     """What an execution remembers between two pushes."""
 
-    edges: list[Validator]
+    edges: list[Admission]
     """of each source: what it may still adjust, and what it has promised"""
     operators: list[Any]
     promised: Promises
