@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.admission import Admission
 from slackwater.consistency import Dial
 from slackwater.distributed.parcels import From, Parcel, bucket_of
 from slackwater.distributed.program import Program
@@ -23,7 +24,6 @@ from slackwater.punctuations import Punctuation
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
 from slackwater.times import BEGIN
-from slackwater.validity import Validator
 
 __all__ = ["Mender", "Partition"]
 
@@ -33,7 +33,7 @@ class Partition:
     """What is remembered of one partition."""
 
     operators: list[Any]
-    validator: Validator
+    validator: Admission
     promised: int
     """what it has promised, mended"""
     told: int

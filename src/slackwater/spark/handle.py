@@ -33,6 +33,7 @@ from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.run import Output
 from slackwater.spark.control import Turns, beats
+from slackwater.spark.declared import declared
 from slackwater.spark.inputs import known
 from slackwater.spark.lower import Settings, lowered
 from slackwater.spark.news import (
@@ -248,6 +249,7 @@ def start(
     """Start a plan on Spark."""
     _require_python(spark)
     _require_inputs(root, inputs)
+    root, inputs = declared(root, inputs)
     for source, given in inputs.items():
         if given.form.count is not None and not source.disordered:
             raise PlanError(
@@ -347,6 +349,10 @@ def _require_inputs(root: Node, inputs: Mapping[Source, Unread]) -> None:
 
 def _require_python(spark: SparkSession) -> None:
     """Workers must run the driver's interpreter, or they miss our packages."""
+    told = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    if told is None:
+        # nobody has said anything, and Spark would take whatever is called python3
+        spark.sparkContext.pythonExec = sys.executable
     # what the session has told them; the environment may have changed since
     theirs: str = spark.sparkContext.pythonExec
     found = shutil.which(theirs)
