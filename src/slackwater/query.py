@@ -203,14 +203,18 @@ class Query:
         where: pl.Expr | None = None,
         how: nodes.How = "inner",
         suffix: str = "_right",
+        broadcast: nodes.Side | None = None,
     ) -> Query:
         """Pairs of rows with equal keys (and `where`), alive while both are.
 
         `how="left"` and `"full"` also give rows, with nulls, while they have no partner; `"anti"`
-        gives only those. Right columns that bear a left column's name get `suffix`.
+        gives only those. Right columns that bear a left column's name get `suffix`. `broadcast` is for
+        Spark, and changes nothing of the answer: that side, a small one, is sent to every bucket, and
+        the rows of the other one stay where they are.
         """
         pairs = _key_pairs(on, "join")
-        return Query(nodes.Join(self.node, _node(other, "join"), pairs, where, how, suffix))
+        right = _node(other, "join")
+        return Query(nodes.Join(self.node, right, pairs, where, how, suffix, broadcast))
 
     def intersect(self, other: Query, *, all: bool = False) -> Query:
         """At every instant, the payloads that both have (`all`: as often as both have them)."""
@@ -290,8 +294,13 @@ class Query:
 
     # Seeing and running
 
-    def explain(self, *, format: Literal["text", "mermaid", "stages"] = "text") -> str:
+    def explain(
+        self, *, format: Literal["text", "mermaid", "stages"] = "text", buckets: int | None = None
+    ) -> str:
         """The plan, with what is known of every stream in it; or the stages in which Spark runs it.
+
+        Stages are shown with what is exchanged by which columns, or broadcast; with `buckets`, also with
+        how many of so many have work to do. What is aggregated per bucket first is shown so.
 
         >>> import slackwater as sw
         >>> s = sw.stream({"a": int}, name="s", properties=sw.StreamProperties(ordered=True))
@@ -306,10 +315,20 @@ class Query:
             Aggregate n = Count() by a
         stage 2: Aggregate in one bucket
             Aggregate most = Max(col("n"))
+        >>> print(s.window(sw.tumbling(10)).aggregate(n=sw.count()).explain(format="stages", buckets=8))
+        stage 1, 8 of 8 buckets: s by a
+            AlterLifetime tumbling(10)
+            Aggregate n = Count(), per bucket
+        stage 2, 1 of 8 buckets: Aggregate in one bucket
+            Aggregate n = Sum(col("n"))
         """
-        formats = {"text": explain.text, "mermaid": explain.mermaid, "stages": explain.stages}
+        if format == "stages":
+            return explain.stages(self.node, buckets)
+        formats = {"text": explain.text, "mermaid": explain.mermaid}
         if format not in formats:
             raise PlanError(f"explain: unknown format {format!r}", hint="text, mermaid or stages")
+        if buckets is not None:
+            raise PlanError(f"explain: {format} has no buckets", hint="format='stages' has")
         return formats[format](self.node)
 
     def run(

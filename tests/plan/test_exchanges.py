@@ -7,6 +7,7 @@ import pytest
 import slackwater as sw
 from slackwater.plan.exchanges import Cut, cut
 from slackwater.plan.nodes import Source
+from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.rewrites import rewritten
 
 s = sw.stream({"k": int, "j": str, "v": float}, name="s")
@@ -56,13 +57,37 @@ PLANS = {
         ["s by k", "Aggregate by n"],
     ),
     "sorted": (s.sort("v"), ["s in one bucket"]),
+    "a side that is broadcast": (
+        s.join(t.where(sw.col("w") > 1), on="k", broadcast="right")
+        .group_by("j")
+        .aggregate(n=sw.count()),
+        ["t broadcast; s by j"],
+    ),
+    "the left side, broadcast": (
+        t.join(s.select("j", key="k"), on={"k": "key"}, broadcast="left")
+        .group_by("k")
+        .aggregate(n=sw.count()),
+        ["s by k; t broadcast"],
+    ),
+    "a computed side that is broadcast": (
+        counts.join(t.group_by("w").aggregate(c=sw.count()), on={"n": "c"}, broadcast="right"),
+        ["s by k; t by w", "Aggregate by k; Aggregate broadcast"],
+    ),
+    "a side that others read, too": (
+        s.join(t, on="k", broadcast="right").join(t.select(w2="w", k="k"), on="k"),
+        ["t by k", "s by k; Union broadcast; Select by k"],
+    ),
+    "all rows, first per bucket": (
+        s.window(sw.tumbling(10)).aggregate(n=sw.count()),
+        ["s by k, j, v", "Aggregate in one bucket"],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_stages(name: str) -> None:
     query, stages = PLANS[name]
-    found = cut(rewritten(query.node))
+    found = cut(preaggregated(rewritten(query.node)))
     assert list(found.describe()) == [f"stage {i}: {feeds}" for i, feeds in enumerate(stages, 1)]
     _require_sense(found)
 
@@ -75,7 +100,7 @@ def _require_sense(found: Cut) -> None:
         for feed in stage.feeds:
             entered.append(feed.node)
             assert isinstance(feed.node, Source) or feed.node in left
-            assert set(feed.columns) <= set(feed.node.schema)
+            assert feed.broadcast or set(feed.columns) <= set(feed.node.schema)
         left |= set(stage.exits)
     sources = [node for node in entered if isinstance(node, Source)]
     assert len(sources) == len(set(sources))

@@ -44,6 +44,16 @@ def _groups() -> sw.Query:
     return s.group_by("k").apply(lambda group: group.where(sw.col("v") > 0).distinct())
 
 
+def _priced() -> sw.Query:
+    """Orders at the prices of their time: one side is small; then all of them, by the hour."""
+    orders = sw.stream({"item": str, "pieces": int}, name="orders")
+    prices = sw.stream({"item": str, "cents": int, "valid": bool}, name="prices")
+    known = prices.where(sw.col("valid")).select("item", "cents")
+    sales = orders.join(known, on="item", broadcast="right")
+    worth = sales.select(worth=sw.col("pieces") * sw.col("cents"))
+    return worth.window(sw.tumbling("1 h")).aggregate(n=sw.count(), worth=sw.sum("worth"))
+
+
 PLANS = {"hot": _hot, "diamond": _diamond, "reach": _reach, "groups": _groups}
 
 
@@ -55,3 +65,13 @@ def test_text(name: str) -> None:
 @pytest.mark.parametrize("name", ["hot", "diamond", "reach"])
 def test_mermaid(name: str) -> None:
     assert PLANS[name]().explain(format="mermaid") + "\n" == (GOLDEN / f"{name}.mmd").read_text()
+
+
+def test_stages() -> None:
+    shown = _priced().explain(format="stages", buckets=4)
+    assert shown + "\n" == (GOLDEN / "priced.stages").read_text()
+
+
+def test_only_stages_have_buckets() -> None:
+    with pytest.raises(sw.PlanError, match="text has no buckets"):
+        _priced().explain(buckets=4)

@@ -240,3 +240,14 @@ def test_a_window_of_groups_may_stand_before_or_after_them(window: Any) -> None:
     assert applied.run(inputs).as_history() == plain.select("sensor", "n").distinct().meaning(inputs)
     one = grouped.group_by().aggregate(c=sw.count())
     assert one.run(inputs).as_history() == plain.aggregate(c=sw.count()).meaning(inputs)
+
+
+@pytest.mark.parametrize(
+    ("how", "side"), [("full", "left"), ("full", "right"), ("left", "left"), ("anti", "left")]
+)
+def test_a_side_whose_lonely_rows_are_told_is_not_broadcast(how: Any, side: Any) -> None:
+    a, b = sw.stream({"k": int}, name="a"), sw.stream({"k": int}, name="b")
+    with pytest.raises(sw.PlanError, match=f"the {side} side of a {how} join cannot be broadcast"):
+        a.join(b, on="k", how=how, broadcast=side)
+    with pytest.raises(sw.PlanError, match="broadcast='both' is not known"):
+        a.join(b, on="k", broadcast="both")  # type: ignore[arg-type]

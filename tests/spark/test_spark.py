@@ -75,6 +75,11 @@ QUERIES = {
     "windows by key": s.window(sw.hopping(50, 10)).group_by("k").aggregate(n=sw.count(), m=sw.avg("v")),
     "two stages": s.group_by("k").aggregate(n=sw.count()).group_by("n").aggregate(of=sw.count()),
     "held back": s.group_by("k").aggregate(top=sw.max("v")).consistency("strong"),
+    "a side broadcast, then per bucket": (
+        s.join(s.where(sw.col("k") == 1).select(w="v", one="k"), on={"v": "w"}, broadcast="right")
+        .window(sw.tumbling(50))
+        .aggregate(n=sw.count(), t=sw.sum("k"), m=sw.avg("k"))
+    ),
     "join with a later stage": s.join(s.group_by("v").aggregate(n=sw.count()), on="v").select("k", "n"),
 }
 

@@ -10,6 +10,8 @@ does not depend on how rows were spread. A stream that is all in one bucket is c
 the beginning: nothing of it can come there. What a policy has made late goes to the ledger, and with it
 every later element that continues it; what was set aside is remembered until the promise has passed it.
 How the dial was turned comes as a parcel, too, and counts before the rows of its batch.
+What is broadcast is judged, and computed with, in every bucket alike. Bucket 0 speaks for all of them:
+it writes the ledger, and sends on what leaves.
 
 A bucket's state is what its operators remember, what its sources have said, and how far its origins are:
 plain data, which follows from the parcels of all batches so far and from nothing else.
@@ -32,7 +34,7 @@ from slackwater.distributed.program import Program
 from slackwater.distributed.progress import Frontier, follow
 from slackwater.distributed.repeats import Repeats
 from slackwater.events import Batch, Control
-from slackwater.ledger import Entry
+from slackwater.ledger import Entry, Ledger
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.finalize import given_up_among
 from slackwater.plan.exchanges import ORIGIN, Feed
@@ -100,14 +102,19 @@ class Bucket:
         self._now = 0
         plan = program.stage(stage)
         self._feeds = plan.feeds
-        self._exits = plan.exits
+        self._exits, self._roots = plan.exits, plan.roots
         self._dataflow = Dataflow(
             plan.roots, program.latencies, on_invalid=program.on_invalid, now=self._clock, told=True
         )
+        self._alike = plan.everywhere
+        self._unheard = Ledger()
+        """what bucket 0 writes down, too"""
+        for operator in self._dataflow.operators:
+            operator.ledger = self._ledger(broadcast=operator.node in plan.everywhere)
         ledger = self._dataflow.ledger
         self._menders = [Mender(program, mending, number, ledger, self._clock) for mending in plan.mends]
         self._edges = [
-            Edge(feed.entrance, program.on_invalid, ledger)
+            Edge(feed.entrance, program.on_invalid, self._ledger(broadcast=feed.broadcast))
             if isinstance(feed.node, Source) and feed.has_partitions
             else None
             for feed in self._feeds
@@ -143,6 +150,12 @@ class Bucket:
     def _clock(self) -> int:
         return self._now
 
+    def _speaks(self, *, broadcast: bool) -> bool:
+        return not broadcast or self.number == 0
+
+    def _ledger(self, *, broadcast: bool) -> Ledger:
+        return self._dataflow.ledger if self._speaks(broadcast=broadcast) else self._unheard
+
     def step(self, parcels: Iterable[Parcel], now: int) -> Said:
         """Take in all parcels of a batch, which was cut at that time."""
         # a batch without any parcel does not tell its time
@@ -166,14 +179,18 @@ class Bucket:
                 out += self._addressed(mender.node, origin, batch, sender)
         before = self._heard(arrived)
         for place, feed in enumerate(self._feeds):
-            rows_in += sum(parcel.rows for parcel in arrived[place])
+            if self._speaks(broadcast=feed.broadcast):
+                rows_in += sum(parcel.rows for parcel in arrived[place])
             if feed.has_partitions or feed.source is None:
                 self._take_in(place, arrived[place], before[place])
         for place, node in enumerate(self._exits):
             batch = self._left(place, node)
+            if not self._speaks(broadcast=self._roots[place] in self._alike):
+                batch = Batch.empty(node.schema)
             rows_out += batch.rows
             taken_back += batch.taken_back
             out += self._sent(place, node, batch)
+        self._unheard.take()
         return Said(out, self._dataflow.ledger.take(), self._standing(rows_in, rows_out, taken_back))
 
     def _turn(self, dial: Dial) -> None:
@@ -247,9 +264,10 @@ class Bucket:
         if not gone.any():
             return batch
         name = feed.entrance.stream_name
+        ledger = self._ledger(broadcast=feed.broadcast)
         for element, is_late in zip(batch.where(gone), late[gone].tolist(), strict=True):
             why = f"{name} was taken to be complete up to {show(before)}: {policy}"
-            self._dataflow.ledger.write(
+            ledger.write(
                 element,
                 reason="late",
                 place=name,

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from slackwater.events import Batch
 from slackwater.identity import hash_rows
-from slackwater.plan.exchanges import ORIGIN
+from slackwater.plan.exchanges import EVERYWHERE, ORIGIN
 from slackwater.punctuations import ExternalCti
 from slackwater.times import BEGIN, Times
 
@@ -183,6 +183,9 @@ def pack(batch: Batch) -> bytes:
 def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple[int, Batch]]:
     """The rows of each bucket that has some, in their order."""
     if not batch.rows:
+        return
+    if columns == EVERYWHERE:
+        yield from ((bucket, batch) for bucket in range(buckets))
         return
     if buckets == 1 or not columns:
         yield 0, batch

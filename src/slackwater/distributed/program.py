@@ -17,6 +17,7 @@ from slackwater.errors import PlanError
 from slackwater.plan.exchanges import Cut, Stage, cut
 from slackwater.plan.functions import Function, functions_in
 from slackwater.plan.nodes import Node, Source, walk
+from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.properties import infer, is_disordered, output_latencies
 from slackwater.plan.rewrites import rewritten
 from slackwater.policies import Progress
@@ -146,7 +147,7 @@ def program_of(
                 detail="an adjust may come before what it adjusts, however late that is",
                 hint="count with external ctis; consistency(memory=...) gives up what is later",
             )
-    ready = rewritten(root, turnable=turnable)
+    ready = preaggregated(rewritten(root, turnable=turnable))
     parts = cut(ready)
     latencies = output_latencies(parts.root)
     names = [node.stream_name for node in walk(ready) if isinstance(node, Source)]

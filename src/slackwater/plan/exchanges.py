@@ -22,7 +22,11 @@ together by few columns are so by more. Readers say from above what they would l
 - `Finalize` over a disordered source counts all elements of a partition, so it has a place before the
   first exchange: a partition's elements go to one bucket, are mended there each partition by itself
   (`Mending`), and what comes out is a source whose elements are in order.
-- What has no keys, and `Sort` and `Punctuate`, which look at the whole stream, run in one bucket.
+- What has no keys, and `Sort` and `Punctuate`, which look at the whole stream, run in one bucket; an
+  aggregate per bucket (preaggregation.py) takes what is there.
+- A join that broadcasts one side needs all of it in every bucket, and the other side anywhere. What is
+  only there to be broadcast, sources and what looks at one row or event of them, runs in every bucket
+  alike; what needs more runs spread, as elsewhere, and its rows are then sent everywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from slackwater.plan.properties import is_disordered
 from slackwater.plan.rewrites import GROUP
 from slackwater.validity import StreamProperties
 
-__all__ = ["ORIGIN", "Cut", "Feed", "Mending", "Stage", "cut"]
+__all__ = ["EVERYWHERE", "ORIGIN", "Cut", "Feed", "Mending", "Stage", "cut"]
 
 ORIGIN = "\0origin"
 """stands for the partition that an element comes from, which is no column"""
@@ -48,6 +52,9 @@ Columns = tuple[str, ...]
 
 Inside a group_apply keys are fields of the group's column (rewrites.py), and are named so here.
 """
+
+EVERYWHERE: Columns = ("\0everywhere",)
+"""not by columns at all: every bucket has all rows"""
 
 _ONE_ROW = (n.Where, n.Select, n.AlterLifetime, n.Union, n.Consistency, n.Latency)
 _ONE_EVENT = (n.Deletes, n.PointAtEnd, n.Chop, n.Align, n.Finalize, n.Cleanse)
@@ -75,10 +82,17 @@ class Feed:
         """Whether the partitions of a source make its progress here."""
         return self.source is not None and self.columns != (ORIGIN,)
 
+    @property
+    def broadcast(self) -> bool:
+        """Whether every bucket gets all of it."""
+        return self.columns == EVERYWHERE
+
     def describe(self) -> str:
         """For people."""
         if self.columns == (ORIGIN,):
             return f"{self.entrance.stream_name} by partition"
+        if self.broadcast:
+            return f"{self.entrance.stream_name} broadcast"
         names = ["the group" if column == GROUP else column for column in self.columns]
         by = f"by {', '.join(names)}" if names else "in one bucket"
         return f"{self.entrance.stream_name} {by}"
@@ -107,6 +121,8 @@ class Stage:
     origins: Mapping[n.Node, n.Node]
     """for each node of the stage's own plan, the one it stands for"""
     mends: tuple[Mending, ...] = ()
+    everywhere: frozenset[n.Node] = frozenset()
+    """nodes of the stage's own plan that do the same in every bucket"""
 
 
 @dataclass(frozen=True)
@@ -116,11 +132,13 @@ class Cut:
     root: n.Node
     stages: tuple[Stage, ...]
 
-    def describe(self) -> Iterator[str]:
-        """For people: one line per stage."""
+    def describe(self, buckets: int | None = None) -> Iterator[str]:
+        """For people: one line per stage, with how many of the buckets have work to do."""
         for number, stage in enumerate(self.stages, 1):
             feeds = "; ".join(feed.describe() for feed in stage.feeds)
-            yield f"stage {number}: {feeds}"
+            alone = all(feed.columns == () for feed in stage.feeds)
+            at = "" if buckets is None else f", {1 if alone else buckets} of {buckets} buckets"
+            yield f"stage {number}{at}: {feeds}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,8 @@ class _Need:
 
     columns: tuple[Columns, ...]
     """per port; of no columns: all in one bucket"""
+    broadcast: int | None = None
+    """the port of which every bucket needs all; the other may then be spread in any way"""
 
 
 def cut(root: n.Node) -> Cut:
@@ -156,7 +176,8 @@ def cut(root: n.Node) -> Cut:
 
 def _cut(root: n.Node) -> Cut:
     order = list(n.walk(root))
-    wishes = _wishes(root, order)
+    everywhere = _everywhere(order)
+    wishes = _wishes(root, order, everywhere)
     spread: dict[n.Node, Columns | None] = {}
     level: dict[n.Node, int] = {}
     # for each node, by which columns each input is exchanged on the way to it; None: it is there already
@@ -184,11 +205,11 @@ def _cut(root: n.Node) -> Cut:
             if level[child] == level[node]
             else columns
             if columns is not None
-            else _any_columns(child, wishes[child])
+            else _any_columns(child, wishes[child], spread[child])
             for child, columns in inputs
         ]
         spread[node] = _spread_of(node, exchanged[node], spread)
-    return _staged(root, order, level, exchanged)
+    return _staged(root, order, level, exchanged, everywhere)
 
 
 def _is_mended(node: n.Node) -> bool:
@@ -203,15 +224,45 @@ def _source_of(node: n.Node) -> n.Source | None:
 
 
 def _is_bystander(node: n.Node) -> bool:
-    return isinstance(node, (*_ONE_ROW, *_ONE_EVENT))
+    return isinstance(node, (*_ONE_ROW, *_ONE_EVENT)) or _is_per_bucket(node)
+
+
+def _is_per_bucket(node: n.Node) -> bool:
+    return isinstance(node, n.Aggregate) and node.per_bucket
+
+
+def _everywhere(order: list[n.Node]) -> set[n.Node]:
+    """The nodes that run in every bucket alike: all readers want all of their rows everywhere."""
+    found: set[n.Node] = set()
+    if not any(isinstance(node, n.Join) and node.broadcast for node in order):
+        return found
+    found = {node for node in order if isinstance(node, (n.Source, *_ONE_ROW, *_ONE_EVENT))}
+    while True:
+        wanted: dict[n.Node, bool] = {}
+        for node in order:
+            need = _need(node)
+            for port, child in enumerate(node.inputs):
+                sent = node in found or (need is not None and need.broadcast == port)
+                wanted[child] = wanted.get(child, True) and sent
+        fewer = {
+            node
+            for node in found
+            if wanted.get(node, False) and all(child in found for child in node.inputs)
+        }
+        if fewer == found:
+            return found
+        found = fewer
 
 
 def _need(node: n.Node) -> _Need | None:
     match node:
+        case n.Aggregate(per_bucket=True):
+            return None
         case n.Aggregate() | n.Rank() | n.Session():
             return _Need((node.keys,))
         case n.Join():
-            return _Need((tuple(node.on), tuple(node.on.values())))
+            sent = None if node.broadcast is None else ("left", "right").index(node.broadcast)
+            return _Need((tuple(node.on), tuple(node.on.values())), sent)
         case n.ClipBy():
             return _Need((node.on, node.on))
         case n.Distinct() | n.Intersect() | n.Difference():
@@ -222,18 +273,22 @@ def _need(node: n.Node) -> _Need | None:
             return None
 
 
-def _wishes(root: n.Node, order: list[n.Node]) -> dict[n.Node, Columns | None]:
+def _wishes(root: n.Node, order: list[n.Node], everywhere: set[n.Node]) -> dict[n.Node, Columns | None]:
     """For each node, the columns by which its readers would like it to be spread, if they care."""
     wishes: dict[n.Node, Columns | None] = {root: None}
     for node in reversed(order):
         wish = wishes[node]
         need = _need(node)
         for port, child in enumerate(node.inputs):
-            if need is not None:
+            if child in everywhere:
+                below: Columns | None = EVERYWHERE
+            elif need is not None and need.broadcast is not None:
+                below = None if port == need.broadcast else _below(node, wish, port)
+            elif need is not None:
                 keys = need.columns[port]
                 own = _below(node, wish, port)
                 common = tuple(c for c in keys if own is not None and c in own)
-                below: Columns | None = common or keys
+                below = common or keys
             else:
                 below = _below(node, wish, port)
             if child not in wishes or wishes[child] is None:
@@ -247,7 +302,7 @@ def _wishes(root: n.Node, order: list[n.Node]) -> dict[n.Node, Columns | None]:
 
 def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
     """The columns of an input that become these of the node's output; None if there are none."""
-    if columns is None:
+    if columns is None or _is_per_bucket(node):
         return None
     match node:
         case n.Select():
@@ -262,6 +317,10 @@ def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
                 else:
                     return None
             return tuple(dict.fromkeys(below)) or None
+        case n.Join() if node.broadcast is not None:
+            kept = _kept_of_pair(node)
+            back = {called: name for name, called in kept.items()}
+            return tuple(back[c] for c in columns) if all(c in back for c in columns) else None
         case n.Join():
             if not set(columns) <= set(node.on):
                 return None
@@ -290,6 +349,14 @@ def _kept_columns(node: n.Select) -> dict[str, str]:
     return kept
 
 
+def _kept_of_pair(node: n.Join) -> dict[str, str]:
+    """The columns of the side that is not broadcast, with the names that they have in the result."""
+    if node.broadcast == "right":
+        return {name: name for name in node.left.schema}
+    keys = {right: left for left, right in node.on.items()}
+    return {name: keys.get(name) or node.right_names[name] for name in node.right.schema}
+
+
 def _in_group(key: str) -> str:
     return f"{GROUP}\0{key}"
 
@@ -315,6 +382,8 @@ def _columns_for(
     need = _need(node)
     if need is None:
         return [None for _ in node.inputs]
+    if need.broadcast is not None:
+        return [EVERYWHERE if port == need.broadcast else None for port in range(len(node.inputs))]
     if not any(need.columns):
         return [() for _ in node.inputs]
     # what an input has already, if that is enough; else what readers would like; else all keys
@@ -337,9 +406,11 @@ def _columns_for(
     return [tuple(columns[p] for p in places) for columns in need.columns]
 
 
-def _any_columns(child: n.Node, wish: Columns | None) -> Columns:
-    """For a reader that does not care: what others would like, else all columns."""
-    return wish if wish is not None else tuple(child.schema)
+def _any_columns(child: n.Node, wish: Columns | None, has: Columns | None) -> Columns:
+    """For a reader that does not care: what others would like, else as it is, else all columns."""
+    if wish is not None:
+        return wish
+    return has if has and all(c in child.schema for c in has) else tuple(child.schema)
 
 
 def _spread_of(
@@ -350,11 +421,19 @@ def _spread_of(
         columns if columns is not None else spread[child]
         for child, columns in zip(node.inputs, through, strict=True)
     ]
+    if isinstance(node, n.Join) and node.broadcast is not None:
+        stays = below[("right", "left").index(node.broadcast)]
+        if not stays:
+            return stays
+        kept = _kept_of_pair(node)
+        return tuple(kept[c] for c in stays) if all(c in kept for c in stays) else None
     first = below[0]
     if first is None or any(other is None for other in below):
         return None
-    if all(other == () for other in below):
-        return ()
+    if all(other == first for other in below) and first in ((), EVERYWHERE):
+        return first
+    if _is_per_bucket(node):
+        return None
     match node:
         case n.Select():
             kept = _kept_columns(node)
@@ -373,6 +452,7 @@ def _staged(
     order: list[n.Node],
     level: Mapping[n.Node, int],
     exchanged: Mapping[n.Node, list[Columns | None]],
+    everywhere: set[n.Node],
 ) -> Cut:
     depth = max(level.values())
     stages = []
@@ -397,8 +477,10 @@ def _staged(
             built[node] = n.over(node, below)
         leaving = [node for node in built if node is root or _leaves(node, order, level, exchanged)]
         origins = {new: old for old, new in (built | chains).items()}
+        alike = frozenset(new for old, new in built.items() if old in everywhere)
         roots = tuple(built[node] for node in leaving)
-        stages.append(Stage(tuple(feeds.values()), tuple(leaving), roots, origins, tuple(mends)))
+        inputs = tuple(feeds.values())
+        stages.append(Stage(inputs, tuple(leaving), roots, origins, tuple(mends), alike))
     return Cut(root, tuple(stages))
 
 

@@ -14,6 +14,7 @@ import polars as pl
 from slackwater.plan.exchanges import cut
 from slackwater.plan.nodes import Consistency, Fixpoint, GroupApply, Latency, Node, Source, walk
 from slackwater.plan.placement import placed
+from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.properties import infer
 from slackwater.plan.rewrites import GROUP, rewritten
 
@@ -63,15 +64,19 @@ def mermaid(root: Node) -> str:
     return "\n".join(lines)
 
 
-def stages(root: Node) -> str:
-    """The stages that Spark runs: what enters each, by which columns, and what runs in it."""
+def stages(root: Node, buckets: int | None = None) -> str:
+    """The stages that Spark runs: what enters each, by which columns, and what runs in it.
+
+    With a number of buckets, also how many of them have work to do.
+    """
     lines: list[str] = []
-    found = cut(rewritten(root))
-    for described, stage in zip(found.describe(), found.stages, strict=True):
+    found = cut(preaggregated(rewritten(root)))
+    for described, stage in zip(found.describe(buckets), found.stages, strict=True):
         lines.append(described)
         plans = (*(mending.plan for mending in stage.mends), *stage.roots)
         shown = [node for node in walk(*plans) if not isinstance(node, _UNSEEN)]
-        lines += (f"    {_label(node)}".replace(GROUP, "group") for node in shown)
+        labels = (_label(node).replace(GROUP, "group").replace("\0", "") for node in shown)
+        lines += (f"    {label}" for label in labels)
     return "\n".join(lines)
 
 

@@ -60,6 +60,7 @@ __all__ = [
 ]
 
 How: TypeAlias = Literal["inner", "left", "full", "anti"]
+Side: TypeAlias = Literal["left", "right"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +288,8 @@ class Join(Node):
     where: pl.Expr | None
     how: How
     suffix: str
+    broadcast: Side | None = None
+    """the side that is sent to every bucket, so that the other one can stay where it is"""
 
     @cached_property
     def right_names(self) -> dict[str, str]:
@@ -320,16 +323,32 @@ class Join(Node):
         super().__post_init__()
         if self.how not in ("inner", "left", "full", "anti"):
             raise PlanError(f"join: how={self.how!r} is not known", hint="inner, left, full or anti")
+        self._require_broadcast()
         _same_key_types(self.left.schema, self.right.schema, self.on, "join")
         if self.where is not None:
             dtype = type_of(self.where, self.pair_schema, "join where")
             if dtype != pl.Boolean:
                 raise PlanError("join: where must be true or false", detail=f"it is {dtype}")
 
+    def _require_broadcast(self) -> None:
+        """A row without a partner is told where it is, hence it must be in one place."""
+        side = self.broadcast
+        if side not in (None, "left", "right"):
+            raise PlanError(f"join: broadcast={side!r} is not known", hint="left or right")
+        if side is None or self.how == "inner" or (side == "right" and self.how in ("left", "anti")):
+            return
+        told = "both sides" if self.how == "full" else "the left side"
+        raise PlanError(
+            f"join: the {side} side of a {self.how} join cannot be broadcast",
+            detail=f"rows of {told} without a partner would be told by every bucket",
+            hint="broadcast='right' goes with inner, left and anti, broadcast='left' with inner",
+        )
+
     def describe(self) -> str:
         keys = [left if left == right else f"{left} = {right}" for left, right in self.on.items()]
         condition = "" if self.where is None else f" where {shown(self.where)}"
-        return f"{self.how} on {', '.join(keys) or 'nothing (cross)'}{condition}"
+        sent = "" if self.broadcast is None else f", broadcast {self.broadcast}"
+        return f"{self.how} on {', '.join(keys) or 'nothing (cross)'}{condition}{sent}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,6 +393,8 @@ class Aggregate(Node):
     input: Node
     keys: tuple[str, ...]
     aggregations: Mapping[str, Aggregation]
+    per_bucket: bool = False
+    """of the rows that a bucket has; another aggregate follows, of what all have (preaggregation.py)"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -395,6 +416,7 @@ class Aggregate(Node):
 
     def describe(self) -> str:
         by = f" by {', '.join(self.keys)}" if self.keys else ""
+        by += ", per bucket" if self.per_bucket else ""
         return ", ".join(f"{name} = {a}" for name, a in self.aggregations.items()) + by
 
 
