@@ -20,6 +20,7 @@ import importlib.metadata
 import io
 import os
 import tempfile
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.times import chronon, to_datetime
+from slackwater.times import BEGIN, chronon, to_datetime
 
 LATEST = dt.timedelta(days=1)
 """a flight that has not left this long after its time is cancelled"""
@@ -155,38 +156,50 @@ def answer_on_spark(
         TextColumn("[green]settled until {task.fields[settled]}"),
         TimeElapsedColumn(),
     )
-    with tempfile.TemporaryDirectory() as made, console.status("Spark is being started"):
+    with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         (place / "tower").mkdir()
         files = write_files(arrivals, place / "tower")
-        spark = session()
+        with console.status("Spark is being started"):
+            spark = session(place)
         sent = sw.read_files(str(place / "tower"), **CHANGELOG, per_batch=1)
         query = hourly.start(spark, {departures: sent}, checkpoint=str(place / "checkpoint"))
-        with Progress(*columns, console=console) as progress:
-            task = progress.add_task("", total=files, taken_back=0, settled="...")
-            done = False
-            while not done:
-                done = query.await_settled(sw.INF, timeout=0.2)
-                now = query.progress
-                settled = to_datetime(now.settled_until)
-                day = "the end" if settled is None else f"{settled:%d %b %H:%M}"
-                progress.update(task, completed=now.batch + 1, taken_back=now.taken_back, settled=day)
-        query.stop()
-        spark.stop()
+        try:
+            with Progress(*columns, console=console) as progress:
+                task = progress.add_task("", total=files, taken_back=0, settled="...")
+                done = False
+                while not done:
+                    done = query.await_settled(sw.INF, timeout=0.2)
+                    now = query.progress
+                    said = {"taken_back": now.taken_back, "settled": day(now.settled_until)}
+                    progress.update(task, completed=now.batch + 1, **said)
+        finally:
+            query.stop()
+            spark.stop()
     out: sw.Output = query.output
     return out
 
 
-def session() -> SparkSession:
-    """Spark in this process, with two workers; any other session would do."""
+def day(settled_until: int) -> str:
+    """How far the answer is settled."""
+    if settled_until == BEGIN:
+        return "..."
+    time = to_datetime(settled_until)
+    return "the end" if time is None else f"{time:%d %b %H:%M}"
+
+
+def session(place: Path) -> SparkSession:
+    """Spark in this process, with two workers and few words; any other session would do."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    (place / "log4j2.properties").write_text("rootLogger.level = error\n")
+    quiet = f"-Dlog4j2.configurationFile=file:{place}/log4j2.properties"
     return (
         SparkSession.builder.master("local[2]")
         .appName("flights")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", quiet)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
 
