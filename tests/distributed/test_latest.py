@@ -8,6 +8,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.distributed.latest import Upserts, View, latest, upserts_of
+from slackwater.events import Element
 from slackwater.identity import place
 from slackwater.query import Query
 
@@ -32,7 +33,7 @@ def _changes(seed: int) -> list[sw.Batch]:
     alive: list[tuple[int, int, str | None, int | None]] = []
     batches, promised = [], 0
     for _ in range(12):
-        elements: list[sw.Element] = []
+        elements: list[Element] = []
         for _ in range(6):
             touchable = [e for e in alive if e[0] >= promised]
             if touchable and random.random() < 0.4:

@@ -14,8 +14,9 @@ import slackwater as sw
 from slackwater.distributed.bucket import Bucket
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.rehearsal import Rehearsal
+from slackwater.events import Element
 from slackwater.oracle import meaning
-from slackwater.plan.nodes import Node, Source
+from slackwater.plan.nodes import Node, Source, walk
 from slackwater.testing import batchings, histories, streams
 from slackwater.validity import Validator
 
@@ -147,7 +148,7 @@ def test_what_is_broadcast_is_set_aside_once() -> None:
     policy = {right.node: sw.Progress(lateness=5)}
     program = program_of(query.node, buckets=3, progress=policy, on_invalid=sw.LEDGER)  # type: ignore[arg-type]
     at_work = Rehearsal(program)
-    rows: list[list[sw.Element]] = [
+    rows: list[list[Element]] = [
         [sw.insert(1, 9, k="1", v=1, x=0.0), sw.insert(50, 90, k="x", v=1, x=0.0)],
         [sw.insert(2, 9, k="1", v=1, x=0.0), sw.adjust(50, 90, 60, k="1", v=3, x=0.0)],
     ]

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+from slackwater.events import Element
 from slackwater.plan.aggregations import Aggregation
 from slackwater.plan.nodes import Aggregate, walk
 from slackwater.plan.preaggregation import preaggregated
@@ -90,7 +91,7 @@ def test_where_it_pays_and_changes_no_promise(query: sw.Query, steps: int) -> No
     assert _steps(query) == steps
 
 
-def _row(**values: Any) -> sw.Element:
+def _row(**values: Any) -> Element:
     return sw.insert(1, 2, **(dict.fromkeys(COLUMNS) | values))
 
 

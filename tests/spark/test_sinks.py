@@ -28,7 +28,7 @@ s = sw.stream(COLUMNS, name="s")
 COUNTS = s.inserts().group_by("k").aggregate(n=sw.count(), most=sw.max("v"))
 """keys that count up, are corrected and go away"""
 
-FILES = [
+FILES: list[list[Any]] = [
     [
         ("insert", 1, 9, None, "a", 5, "x"),
         ("insert", 2, 9, None, "b", 6, "y"),
@@ -199,7 +199,7 @@ def test_files_hold_what_was_committed_and_nothing_else(spark: Any, tmp_path: Pa
 def test_inputs_are_those_of_the_query(spark: Any, tmp_path: Path) -> None:
     other = sw.stream(COLUMNS, name="other")
     rows = _read(spark, tmp_path)
-    where = {"checkpoint": str(tmp_path / "checkpoint")}
+    where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint")}
     with pytest.raises(sw.PlanError, match="no input for 'other'"):
         s.union(other).start(spark, {s: rows}, **where)
     with pytest.raises(sw.PlanError, match="does not read 'other'"):

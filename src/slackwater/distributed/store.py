@@ -83,7 +83,8 @@ def linked(before: str, received: Received) -> str:
     """The link that follows another one."""
     digest = hashlib.blake2b(f"{before} {received.now}".encode(), digest_size=8)
     for p in received.parcels:
-        digest.update(repr((p.feed, p.origin, p.part, p.number, p.promise, p.latest, p.rows)).encode())
+        told = p.promise, p.latest, p.slowest, p.held_by
+        digest.update(repr((p.feed, p.origin, p.part, p.number, *told, p.rows)).encode())
         if p.data is not None:
             digest.update(p.data)
     return digest.hexdigest()

@@ -17,7 +17,7 @@ __all__ = ["declared"]
 def declared(root: n.Node, inputs: Mapping[n.Source, Unread]) -> tuple[n.Node, dict[n.Source, Unread]]:
     """The plan, and what it reads, with sources that say what their rows can be."""
     known = {source: _declared(source, given) for source, given in inputs.items()}
-    built: dict[n.Node, n.Node] = {**known}
+    built: dict[n.Node, n.Node] = dict(known.items())
     for node in n.walk(root):
         if node not in built:
             built[node] = n.over(node, [built[child] for child in node.inputs])
