@@ -198,6 +198,19 @@ def test_who_ends_does_not_remove_what_its_successor_has(run: str) -> None:
     assert not quarters.path.exists()
 
 
+def test_what_others_have_left_is_removed_if_it_is_of_keepers(run: str) -> None:
+    killed, strange = Quarters("killed"), Quarters("strange")
+    for quarters in (killed, strange):
+        with quarters.entered(3):
+            socket.create_server(str(quarters.socket(3)), family=socket.AF_UNIX).close()
+    (strange.path / "notes.lock").touch()
+    clear()
+    assert not killed.path.exists()
+    assert [path.name for path in strange.path.glob("*.*")] == ["notes.lock"]
+    (strange.path / "notes.lock").unlink()
+    clear()
+
+
 def test_many_come_and_go_at_once(run: str) -> None:
     """The directory is removed and made again under them; nobody ever meets another in a slot."""
     inside = [0, 0]

@@ -79,7 +79,10 @@ class Quarters:
                 self._clear()
 
     def _clear(self) -> None:
+        # whatever else is there is not ours, and stays
         for lock in self.path.glob("*.lock"):
+            if not lock.stem.isdecimal():
+                continue
             slot = int(lock.stem)
             with lock.open("w") as file:
                 try:
