@@ -40,6 +40,6 @@ def test_workers_run_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     _require_python(spark)
     assert spark.sparkContext.pythonExec == sys.executable
-    settings["spark.pyspark.python"] = "/another/python"
+    settings["spark.pyspark.python"] = spark.sparkContext.pythonExec = "/another/python"
     with pytest.raises(sw.PlanError, match="another Python"):
         _require_python(spark)

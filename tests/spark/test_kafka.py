@@ -137,7 +137,6 @@ def test_a_topic_between_two_queries(
         given = sw.read_kafka(topics.servers, second, value=form, **FORM)
         return OF_COUNTS.start(spark, {c: given}, checkpoint=str(tmp_path / "second"))
 
-    told: list[Any] = []
     for batch in changes:
         _write(topics, first, batch, form)
         handle = counted()
@@ -146,7 +145,6 @@ def test_a_topic_between_two_queries(
         again = recounted()
         again.process_all_available()
         again.stop()
-        told += again.output
         _again(tmp_path / "first")
     handle = counted()
     handle.process_all_available()
@@ -155,7 +153,6 @@ def test_a_topic_between_two_queries(
     again = recounted()
     again.process_all_available()
     again.stop()
-    told += again.output
 
     written = _records(spark, topics, second)
     # each batch was written twice, in the same words
@@ -166,7 +163,7 @@ def test_a_topic_between_two_queries(
     assert not len(again.ledger)
     whole = COUNTS.group_by("n").aggregate(of=sw.count())
     wanted = whole.meaning({s: _elements(*changes)}).to_polars()
-    assert sw.History.of(told).to_polars().equals(wanted)
+    assert again.output.as_history().to_polars().equals(wanted)
 
 
 def _records(spark: Any, topics: Topics, topic: str) -> pl.DataFrame:

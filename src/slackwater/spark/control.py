@@ -12,13 +12,12 @@ nothing of ours.
 from __future__ import annotations
 
 import json
-import uuid
 
-import pyarrow.fs as pafs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from slackwater.consistency import Clock, Dial
+from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import BEAT, CONTROL
 from slackwater.distributed.program import Program
 from slackwater.errors import PlanError
@@ -34,25 +33,20 @@ class Turns:
 
     def __init__(self, checkpoint: str) -> None:
         self.directory = f"{checkpoint.rstrip('/')}/control"
-        self._files: pafs.FileSystem
-        self._root: str
-        if "://" in checkpoint:
-            self._files, self._root = pafs.FileSystem.from_uri(self.directory)
-        else:
-            self._files, self._root = pafs.LocalFileSystem(), self.directory
-        self._files.create_dir(self._root)
+        self._place = Directory(self.directory)
+        # Spark reads it from the beginning
+        self._place.files.create_dir(self._place.root)
 
     def _numbers(self) -> list[int]:
-        listed = self._files.get_file_info(pafs.FileSelector(self._root))
-        return sorted(int(info.base_name.partition(".")[0]) for info in listed if _is_turn(info))
+        names = (name.partition(".") for name in self._place.listed())
+        return sorted(int(number) for number, _, kind in names if kind == "json")
 
     def last(self) -> Dial | None:
         """How the dial was turned last."""
         numbers = self._numbers()
         if not numbers:
             return None
-        with self._files.open_input_stream(f"{self._root}/{numbers[-1]:09d}.json") as file:
-            told = json.loads(file.read())
+        told = json.loads(self._place.read(f"{numbers[-1]:09d}.json"))
         return Dial(told["blocking"], told["memory"], Clock(told["clock"]))
 
     def add(self, dial: Dial) -> None:
@@ -64,11 +58,8 @@ class Turns:
             "memory": dial.memory,
             "clock": dial.clock.value,
         }
-        # Spark does not read what begins with a dot
-        unfinished = f"{self._root}/.{uuid.uuid4().hex}"
-        with self._files.open_output_stream(unfinished) as file:
-            file.write(json.dumps(told).encode())
-        self._files.move(unfinished, f"{self._root}/{number:09d}.json")
+        # while it is written its name begins with a dot, and Spark does not read it
+        self._place.write(f"{number:09d}.json", json.dumps(told).encode())
 
     def parcels(self, spark: SparkSession, program: Program) -> DataFrame:
         """Every file as a parcel for every bucket of every stage."""
@@ -76,10 +67,6 @@ class Turns:
         rows = read.json(self.directory)
         content = f.to_json(f.struct("blocking", "memory", "clock")).cast("binary")
         return _to_all(rows, program, CONTROL, f.col("number"), content)
-
-
-def _is_turn(info: pafs.FileInfo) -> bool:
-    return bool(info.extension == "json" and info.base_name[:1] != ".")
 
 
 def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:

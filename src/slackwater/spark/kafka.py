@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-import pyarrow.fs as pafs
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
+from slackwater.distributed.files import Directory
 from slackwater.errors import PlanError
 
 __all__ = ["BATCH", "QUERY", "SEQUENCE", "admin_of", "counts", "once"]
@@ -85,16 +85,9 @@ def _said(problem: Py4JJavaError) -> str:
 
 def once(root: str, name: str, ask: Callable[[], Any]) -> Any:
     """What was answered when it was asked first, by this query or by the same before a restart."""
-    files: pafs.FileSystem
-    files, place = pafs.FileSystem.from_uri(root) if "://" in root else (pafs.LocalFileSystem(), root)
-    directory = f"{place.rstrip('/')}/known"
-    path = f"{directory}/{quote(name, safe=' ')}.json"
-    if files.get_file_info(path).type is not pafs.FileType.NotFound:
-        with files.open_input_stream(path) as file:
-            return json.loads(file.read())
+    directory, file = Directory(f"{root}/known"), f"{quote(name, safe=' ')}.json"
+    if directory.has(file):
+        return json.loads(directory.read(file))
     answer = ask()
-    files.create_dir(directory)
-    with files.open_output_stream(f"{path}.unfinished") as file:
-        file.write(json.dumps(answer).encode())
-    files.move(f"{path}.unfinished", path)
+    directory.write(file, json.dumps(answer).encode())
     return answer
