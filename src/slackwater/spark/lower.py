@@ -5,7 +5,7 @@ What does not concern a stage passes through it: rows for later stages, and news
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -23,7 +23,7 @@ from slackwater.plan.nodes import Source
 from slackwater.rows import Unread
 from slackwater.spark.inputs import dispatching, frame_of
 from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
-from slackwater.spark.receiving import Sink
+from slackwater.spark.receiving import Rewrites, Sink
 
 __all__ = ["OBSERVED", "Settings", "lowered"]
 
@@ -66,11 +66,10 @@ def lowered(
     parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
     pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
     for number in range(1, len(program.cut.stages) + 1):
-        parcels = parcels.repartitionById(program.buckets, "bucket")
-        parcels = parcels.mapInArrow(_stage(number, pickled, settings), _COLUMNS)
-    in_tasks = sink.in_tasks(program.schema)
-    if in_tasks is not None:
-        parcels = parcels.mapInArrow(in_tasks, _COLUMNS)
+        run = _stage(number, pickled, settings)
+        if number == len(program.cut.stages):
+            run = _then(run, sink.in_tasks(program.schema))
+        parcels = parcels.repartitionById(program.buckets, "bucket").mapInArrow(run, _COLUMNS)
     return parcels.observe(OBSERVED, *_figures(len(program.cut.stages)))
 
 
@@ -97,9 +96,17 @@ def _figures(stages: int) -> Iterator[Column]:
     yield total(f.when(of_kind(ENTRIES), entries)).alias("set_aside")
 
 
-def _stage(
-    number: int, program: bytes, settings: Settings
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _then(run: Rewrites, more: Rewrites | None) -> Rewrites:
+    """Both, in the same worker: between two, rows would go through Java and back."""
+
+    def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        assert more is not None
+        return more(run(batches))
+
+    return run if more is None else both
+
+
+def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
