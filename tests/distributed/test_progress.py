@@ -126,7 +126,8 @@ def _without(given: Sequence[Given], source: sw.Query, ledger: sw.Ledger) -> His
                 else:
                     left.append(element)
     assert not +gone, "the ledger names what was said"
-    return History.of(left, source.schema)
+    # of equal elements another may be left than the one that was given up: in any order it is the same
+    return History.of(left, source.schema, disordered=True)
 
 
 # Operators that promise by what they have seen
