@@ -17,7 +17,7 @@ from slackwater.errors import InvalidElement, PlanError
 from slackwater.events import Adjust, Batch, Element, Insert, adjust, insert
 from slackwater.history import History
 from slackwater.ledger import Ledger
-from slackwater.punctuations import cti
+from slackwater.punctuations import cti, external_cti
 from slackwater.rows import changelog, from_dataframe, from_open_close
 from slackwater.times import INF
 from slackwater.validity import Validator
@@ -585,3 +585,25 @@ def test_open_and_close_rows_are_those_of_a_loop(rows):
     expected = [(p, vs, ve) for p, mine in lives.items() for vs, ve in mine if vs < ve]
     assert sorted(History.of(batch).rows()) == sorted(expected)
     Validator().admit(batch)
+
+
+def test_counts_of_a_disordered_stream_are_rows() -> None:
+    table = pl.DataFrame(
+        {
+            "kind": ["count", "insert", "count", "count", "count"],
+            "a": [None, 1, None, None, 2],
+            "vs": [None, 3, 5, 9, 1],
+            "ve": [5, 8, None, 9, 4],
+            "n": [1, None, 0, 2, 3],
+        }
+    )
+    ledger = Ledger()
+    form: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "ledger": ledger}
+    batch = from_dataframe(table, **form, count="n")
+    counts = external_cti(5, 1), external_cti(None, 0, since=5)
+    assert list(batch) == [counts[0], insert(3, 8, a=1), counts[1]]
+    assert ledger.counts() == {"ends before it starts": 1, "count with a payload": 1}
+    from_dataframe(table.drop("n"), **form)
+    assert ledger.counts()["unknown kind"] == 4
+    with pytest.raises(PlanError, match="only a changelog has counts"):
+        from_dataframe(table, vs="vs", count="n")
