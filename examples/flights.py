@@ -124,16 +124,11 @@ def with_promises(departed: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_files(arrivals: pl.DataFrame, directory: Path) -> int:
-    """One file for half a month, and one for every hour of the night that is watched; how many."""
+    """One file for every month, and one for every hour of the night that is watched; how many."""
     _, watched = WATCHED
     by_the_hour = pl.col("actual").is_between(watched, watched + NIGHT, closed="left")
-    half = pl.col("actual").dt.month() * 2 + (pl.col("actual").dt.day() > 15)
-    year = pl.col("actual").dt.year() * 24
-    period = (
-        pl.when(by_the_hour)
-        .then(pl.col("actual").dt.truncate("1h").dt.to_string())
-        .otherwise((year + half).cast(pl.String))
-    )
+    hour, month = pl.col("actual").dt.truncate("1h"), pl.col("actual").dt.truncate("1mo")
+    period = pl.when(by_the_hour).then(hour).otherwise(month)
     files = arrivals.with_columns(file=period.forward_fill().rle_id())
     parts = files.partition_by("file", maintain_order=True, include_key=False)
     for number, part in enumerate(parts):
@@ -198,6 +193,7 @@ def session(place: Path) -> SparkSession:
         SparkSession.builder.master("local[2]")
         .appName("flights")
         .config("spark.driver.extraJavaOptions", quiet)
+        .config("spark.log.level", "ERROR")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
