@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+import slackwater.state
 from slackwater.distributed.latest import Upserts, View, latest, upserts_of
 from slackwater.events import Element
 from slackwater.identity import place
@@ -101,7 +102,11 @@ def test_what_a_dashboard_shows() -> None:
     ]
 
 
-def test_what_is_settled_is_forgotten() -> None:
+@pytest.mark.xfail(
+    strict=True, reason="ClipBy keeps rows without end, though where they are cut is final"
+)
+def test_what_is_settled_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slackwater.state, "SWEEP_FROM", 8)
     query = Query(latest(s.node, ["k"]))
     running = query.open()
     for time in range(200):

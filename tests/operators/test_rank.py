@@ -227,5 +227,5 @@ def test_what_is_remembered_does_not_grow_with_what_has_passed(monkeypatch: pyte
     for t in range(30):
         execution.push(S.node, [_insert(t, t + 1, 100 * t + v) for v in range(100)])
         execution.push(S.node, [sw.cti(t + 1)])
-    [(state, _)] = execution.snapshot().operators
+    [(state, *_)] = execution.snapshot().operators
     assert len(state.payloads) < 1500
