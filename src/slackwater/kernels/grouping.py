@@ -192,13 +192,13 @@ class Keys:
 
     def keep(self, alive: Mask) -> Ints:
         """Forget the other keys. The new number of each old one, or -1; order is kept."""
-        renumbered = np.where(alive, np.cumsum(alive) - 1, _FREE)
         kept = np.flatnonzero(alive)
+        renumbered: Ints = _renumbered(alive)
         if self.is_fixed:
             if _SPARSE * len(kept) < len(self.values):
                 self.values = self.values[kept]
             else:
-                _pack(self.values, kept)
+                pack(self.values, kept)
         else:
             self.base = self.take(kept)
             self.delta = pl.DataFrame(schema=self.schema)
@@ -310,11 +310,22 @@ def _rows(stored, numbers):
 
 
 @njit(cache=True)
-def _pack(stored, kept):
+def pack(stored, kept):
     """Move these rows, in ascending order, to the front."""
     for i in range(len(kept)):
         for a in range(stored.shape[1]):
             stored[i, a] = stored[kept[i], a]
+
+
+@njit(cache=True)
+def _renumbered(alive):
+    """The new number of each, or -1."""
+    numbers = np.empty(len(alive), dtype=np.int64)
+    n = 0
+    for i in range(len(alive)):
+        numbers[i] = n if alive[i] else _FREE
+        n += alive[i]
+    return numbers
 
 
 @njit(cache=True)

@@ -42,7 +42,7 @@ from slackwater.kernels.endpoints import (
     TIME,
     _first_from,
 )
-from slackwater.kernels.prefetch import prefetch
+from slackwater.kernels.prefetch import prefetch, prefetch_at
 from slackwater.kernels.records import COUNT
 
 __all__ = [
@@ -55,8 +55,10 @@ __all__ = [
     "follow",
     "lengthened",
     "mark",
+    "mark_at",
     "move",
     "rename",
+    "rename_at",
 ]
 
 # columns of an item
@@ -269,6 +271,8 @@ def follow(
         _load(lists, pool, k, items)
         q = _first_from(records, record_slabs[k, START], record_slabs[k, SIZE], changes[j, TIME])
         for _ in range(abs(cursors[c] - q)):
+            if s + 2 * _AHEAD < len(script):
+                prefetch(values, script[s + 2 * _AHEAD, _S_LABEL])
             size = _move(items, size, script[s, _S_LABEL], script[s, COUNT], values, order, descending)
             s += 1
         base = slabs[k, START]
@@ -301,6 +305,8 @@ def follow(
             end = time
             if new_here:
                 while script[s, COUNT] != 0:
+                    if s + 2 * _AHEAD < len(script):
+                        prefetch(values, script[s + 2 * _AHEAD, _S_LABEL])
                     p, copies = script[s, _S_LABEL], script[s, COUNT]
                     size = _move(items, size, p, copies, values, order, descending)
                     s += 1
@@ -353,8 +359,11 @@ def move(script, values, order, descending, lists, pool, top):
 def mark(slabs, table, column, used):
     """Which payloads these slabs speak of."""
     for k in range(len(slabs)):
-        if k + _AHEAD < len(slabs):
-            prefetch(table, slabs[k + _AHEAD, START])
+        if k + 2 * _AHEAD < len(slabs):
+            prefetch(table, slabs[k + 2 * _AHEAD, START])
+            soon = slabs[k + _AHEAD]
+            for x in range(soon[START], soon[START] + min(soon[SIZE], _FEW)):
+                prefetch_at(used, table[x, column])
         for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
             used[table[x, column]] = True
 
@@ -363,10 +372,29 @@ def mark(slabs, table, column, used):
 def rename(slabs, table, column, numbers):
     """Payloads have new numbers."""
     for k in range(len(slabs)):
-        if k + _AHEAD < len(slabs):
-            prefetch(table, slabs[k + _AHEAD, START])
+        if k + 2 * _AHEAD < len(slabs):
+            prefetch(table, slabs[k + 2 * _AHEAD, START])
+            soon = slabs[k + _AHEAD]
+            for x in range(soon[START], soon[START] + min(soon[SIZE], _FEW)):
+                prefetch_at(numbers, table[x, column])
         for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
             table[x, column] = numbers[table[x, column]]
+
+
+@njit(cache=True)
+def mark_at(places, table, column, used):
+    """Which payloads these rows speak of."""
+    for x in places:
+        used[table[x, column]] = True
+
+
+@njit(cache=True)
+def rename_at(places, table, column, numbers):
+    """Payloads have new numbers in these rows."""
+    for i in range(len(places)):
+        if i + _AHEAD < len(places):
+            prefetch_at(numbers, table[places[i + _AHEAD], column])
+        table[places[i], column] = numbers[table[places[i], column]]
 
 
 @njit(cache=True)

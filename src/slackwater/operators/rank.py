@@ -35,7 +35,7 @@ import polars as pl
 
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
-from slackwater.kernels import endpoints, ranks
+from slackwater.kernels import endpoints, grouping, ranks
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.labels import Labels
@@ -53,6 +53,7 @@ __all__ = ["Rank", "State"]
 
 kernel: Any = ranks
 endpoint_kernel: Any = endpoints
+grouping_kernel: Any = grouping
 """compiled functions, which mypy cannot follow"""
 
 Ints = npt.NDArray[np.int64]
@@ -308,14 +309,14 @@ def _forget_payloads(state: State) -> None:
     for user in users:
         kernel.mark(*user, used)
     waiting = pending.used()
-    used[pending.pool[waiting, _IN_PENDING]] = True
+    kernel.mark_at(waiting, pending.pool, _IN_PENDING, used)
     numbers = state.payloads.keep(used)
     for user in users:
         kernel.rename(*user, numbers)
-    pending.pool[waiting, _IN_PENDING] = numbers[pending.pool[waiting, _IN_PENDING]]
-    values = state.values[: len(state.payloads)]
-    values[:] = state.values[:count][used]
+    kernel.rename_at(waiting, pending.pool, _IN_PENDING, numbers)
+    grouping_kernel.pack(state.values, np.flatnonzero(used))
     if state.labels.is_numbered:
+        values = state.values[: len(state.payloads)]
         with_value = values[:, ranks.IS_NULL] == 0
         in_use = np.zeros(len(state.labels), dtype=np.bool_)
         in_use[values[with_value, ranks.LABEL]] = True
