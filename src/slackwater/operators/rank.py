@@ -80,6 +80,16 @@ class Lists:
         if groups > known:
             self.slabs = self.spares.enlarged(self.slabs, max(groups, 2 * known), known, fill=0)
 
+    def moved(self, pool: Ints, top: int) -> None:
+        """Compiled code has put items there, into a larger pool if it had to.
+
+        What it allocates lies on small pages, which costs a tenth of a batch once there is much. So a
+        larger pool is only where its items wait for one of NumPy's.
+        """
+        if len(pool) > len(self.pool):
+            pool = self.spares.enlarged(pool, len(pool), top)
+        self.pool, self.top = pool, top
+
     @property
     def size(self) -> int:
         """How many items there are."""
@@ -176,7 +186,7 @@ class Rank:
         script = records.follow(timelines, what)
         is_cut = np.empty(len(what.touched), dtype=np.bool_)
         since = np.empty(len(what.touched), dtype=np.int64)
-        lists.pool, lists.top, out, rows = kernel.follow(
+        pool, top, out, rows = kernel.follow(
             timelines.slabs,
             timelines.entries,
             what.scratch,
@@ -196,6 +206,7 @@ class Rank:
             is_cut,
             since,
         )
+        lists.moved(pool, top)
         if not self._open_ended:
             timelines.note(what, is_cut, since)
         found: Ints = out[:rows]
@@ -249,9 +260,8 @@ class Rank:
         records.admit(every)
         lists.admit(every)
         script = records.forget(cti)
-        lists.pool, lists.top = kernel.move(
-            script, *self._order(state), lists.slabs, lists.pool, lists.top
-        )
+        order = self._order(state)
+        lists.moved(*kernel.move(script, *order, lists.slabs, lists.pool, lists.top))
         if timelines.is_loose(len(state.groups)) or lists.is_loose:
             alive = timelines.in_use(every)
             records.renumber(alive)
