@@ -111,7 +111,7 @@ class Keys:
         rows = np.empty((payload.height, len(self.schema) + 1), dtype=np.int64)
         rows[:, -1] = 0
         for i, name in enumerate(self.schema):
-            column = payload[name]
+            column = payload.get_column(name)
             if column.null_count():
                 rows[:, -1] |= column.is_null().to_numpy().astype(np.int64) << i
                 column = column.to_physical().fill_null(0 if column.dtype != pl.Boolean else False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import reprlib
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from decimal import Decimal
@@ -73,19 +73,21 @@ class Fold:
         rows = known.take(np.ascontiguousarray(changes[:, a])).rows()
         starts = [0] * len(changes) if b is None else changes[:, b].tolist()
         items = rows if self.start is None else zip(starts, rows, strict=True)
+        waiting = iter(items)
         results: list[Any] = []
-        for at, key, count, item in _with_items(moves, items):
-            try:
+        at, key = 0, -1
+        try:
+            for at, (key, count) in enumerate(moves[:, [kernels.S_KEY, kernels.S_COUNT]].tolist()):  # noqa: B007
                 if count:
-                    self._move(groups, key, count, item)
+                    self._move(groups, key, count, next(waiting))
                 else:
                     size, group = groups.get(key) or (0, None)
                     result = self.result(group) if size else None
                     # it may be the group itself, which goes on changing
                     results.append(result if isinstance(result, _UNCHANGING) else deepcopy(result))
-            except NoResult as problem:
-                problem.key, problem.entry = key, _next_read(moves[at:], key)
-                raise
+        except NoResult as problem:
+            problem.key, problem.entry = key, _next_read(moves[at:], key)
+            raise
         return self._typed(results, moves[moves[:, kernels.S_COUNT] == 0])
 
     def _move(self, groups: dict[int, Any], key: int, count: int, item: Any) -> None:
@@ -128,13 +130,6 @@ class Fold:
     def schema(self) -> pl.Schema:
         """Of a frame of results."""
         return pl.Schema({_RESULT: self.dtype})
-
-
-def _with_items(moves: Ints, items: Iterable[Any]) -> Iterator[tuple[int, int, int, Any]]:
-    """Of each move: its place, its key, how many copies, and of what; of nothing if it is a read."""
-    waiting = iter(items)
-    for at, (key, count) in enumerate(moves[:, [kernels.S_KEY, kernels.S_COUNT]].tolist()):
-        yield at, key, count, next(waiting) if count else None
 
 
 def _next_read(moves: Ints, key: int) -> int | None:

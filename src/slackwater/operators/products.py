@@ -47,11 +47,13 @@ class Product:
         return self._changed(value, -1)
 
     def _changed(self, value: Any, by: int) -> Product:
-        if isinstance(value, float) and math.isnan(value):
+        is_float = isinstance(value, float)
+        if is_float and math.isnan(value):
             self.nans += by
             return self
-        self.negatives += by * (value < 0)
-        if isinstance(value, float) and math.isinf(value):
+        if value < 0:
+            self.negatives += by
+        if is_float and math.isinf(value):
             self.infinities += by
         elif value == 0:
             self.zeros += by
@@ -97,6 +99,8 @@ class Product:
         sign = -1.0 if self.negatives % 2 else 1.0
         if self.infinities:
             return sign * math.inf
+        if not self.error:
+            return sign * _rounded(self.mantissa, self.exponent)
         low = _rounded(max(0, self.mantissa - self.error), self.exponent)
         high = _rounded(self.mantissa + self.error, self.exponent)
         return sign * (low if low == high else _quotient(*self._computed_anew()))
