@@ -42,6 +42,10 @@ _MANY = 4
 _LEAST_TAKING = 1024
 _LOOKS = 4
 """for each change that came in, so many that are pending may be looked at"""
+_MANY_ROWS = 1024
+"""in a batch of so many, changes of the same key and time are looked for at once"""
+_SEEN = 1 << 15
+"""... among so many that came lately"""
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -188,7 +192,9 @@ class Timelines:
             far = self._run(most)
             times = rows.vs, rows.old_ve, rows.new_ve
             key, labels, added = weights
-            n, f = kernel.spread(key, *times, labels, added, self.horizon, near, far)
+            many = rows.rows >= _MANY_ROWS and not self.labels
+            seen = np.full(_SEEN if many else 0, -1)
+            n, f = kernel.spread(key, *times, labels, added, self.horizon, near, far, seen)
             self.changes_since += n + f
             if f:
                 self._postpone(far[:f])

@@ -78,6 +78,9 @@ CHUNK = 1024
 _LEAST_ROOM = 2
 """as a power of two: a slab that is smaller would soon move"""
 _FEW = 24
+_TRIED = 4096
+"""so many rows show whether their changes meet"""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 _AHEAD = 8
 """rounds between fetching a place and going there"""
 
@@ -87,14 +90,22 @@ def spread(
     key, vs, old_ve, new_ve, labels, weights,  # rows
     horizon,
     near, far,  # room for two changes per row in each
+    seen,  # all -1; as many as a power of two, or none
 ):  # fmt: skip
     """Each row takes its event's weights away at its old end, and adds them up to its new one.
 
     How many changes are near, and how many are beyond the horizon.
+
+    In windows many events of a key begin and end together. `seen` has where changes went lately, by a
+    hash of key and time; one that meets its like there is added to it. Where that is rare, it is given
+    up. It needs changes without labels.
     """
-    n = f = 0
+    n = f = met = 0
     at_label, width = labels.shape[1], weights.shape[1]
+    looks = len(seen) > 0
     for i in range(len(key)):
+        if i == _TRIED and 4 * met < n + f:
+            looks = False
         start, old, new = vs[i], old_ve[i], new_ve[i]
         if old == new:
             continue
@@ -109,6 +120,24 @@ def spread(
             (first, first_refs, first_sign),
             (second, second_refs, second_sign),
         ):
+            if looks:
+                mixed = (np.uint64(time) * _MIX + np.uint64(key[i])) * _MIX
+                slot = (mixed >> np.uint64(32)) & np.uint64(len(seen) - 1)
+                at = seen[slot]
+                rows = near if time <= horizon else far
+                if (
+                    at >= 0
+                    and at < (n if time <= horizon else f)
+                    and rows[at, TIME] == time
+                    and rows[at, KEY] == key[i]
+                    and (rows[at, CHANGE_REFS] > 0) == (refs > 0)
+                ):
+                    rows[at, CHANGE_REFS] += refs
+                    for a in range(width):
+                        rows[at, LABELS + a] += sign * weights[i, a]
+                    met += 1
+                    continue
+                seen[slot] = n if time <= horizon else f
             if time <= horizon:
                 rows, at = near, n
                 n += 1
