@@ -79,20 +79,14 @@ class Keys:
             return pl.DataFrame(height=len(numbers))
         if self.is_fixed:
             return self._decoded(_rows(self.values, numbers))
-        old = numbers < self.base.height
-        if old.all():
+        if not self.delta.height or numbers.max(initial=0) < self.base.height:
             return self.base[numbers]
-        if not old.any():
-            return self.delta[numbers - self.base.height]
-        both = pl.concat([self.base[numbers[old]], self.delta[numbers[~old] - self.base.height]])
-        place = np.empty(len(numbers), dtype=np.int64)
-        place[np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])] = np.arange(len(numbers))
-        return both[place]
+        return self.base.vstack(self.delta)[numbers]
 
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
         if not self.is_fixed:
-            keys = payload.select(self.schema.names())
+            keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
             return self._number_rows(keys, hash_rows(keys))
         rows = self._encoded(payload)
         numbers = np.empty(len(rows), dtype=np.int64)

@@ -148,7 +148,7 @@ class Join:
             whole += pairs
         if is_ordered:
             seen = max([seen, *(int(part.sync.max(initial=BEGIN)) for part in whole)])
-        alone = []
+        alone: list[Batch] = []
         for side, own in state.alone.items():
             if changes is None or met is None:
                 changed = own.advance(seen)
@@ -156,7 +156,7 @@ class Join:
                 row = _numbers(port, changes, met)[side]
                 lives, row, copies = _lives(changes if side == port else None, met, row)
                 changed = own.absorb(lives, row, copies, state.sides[side].payloads.height, seen)
-            alone.append(self._changed(state, side, changed))
+            alone += self._changed(state, side, changed)
         return Answer(rows=self._in_order([*whole, *alone]), given_up=given_up)
 
     def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
@@ -196,12 +196,14 @@ class Join:
         payload = out.payload[order] if out.payload.width else out.payload
         return Batch(out.vs[order], out.old_ve[order], out.new_ve[order], payload)
 
-    def _changed(self, state: State, side: int, changed: Changed) -> Batch:
+    def _changed(self, state: State, side: int, changed: Changed) -> list[Batch]:
+        if not len(changed.vs):
+            return []
         if self.latency is OutputLatency.PERFECTNESS_PRESERVING:
             order = stable_order(np.minimum(changed.old_ve, changed.new_ve))
             changed = Changed._make(column[order] for column in changed)
         row, vs, old_ve, new_ve = changed
-        return self._alone(side, Batch(vs, old_ve, new_ve, state.sides[side].payloads.take(row)))
+        return [self._alone(side, Batch(vs, old_ve, new_ve, state.sides[side].payloads.take(row)))]
 
     def _payload(self, state: State, numbers: tuple[Ints, Ints]) -> pl.DataFrame:
         left, right = (side.payloads.take(n) for side, n in zip(state.sides, numbers, strict=True))
@@ -228,10 +230,10 @@ class Join:
         """The smaller cti; now and then, what both leave behind is forgotten."""
         state.promised[port] = state.promised[port].with_(punctuation)
         cti = promise = min(promises.cti for promises in state.promised)
-        parts = []
+        parts: list[Batch] = []
         for side, own in state.alone.items():
             changed, own_promise = own.promise(cti)
-            parts.append(self._changed(state, side, changed))
+            parts += self._changed(state, side, changed)
             promise = min(promise, own_promise)
         if cti == INF or state.rows() >= state.sweep_at:
             _sweep(state, cti)
