@@ -74,26 +74,29 @@ def lowered(
 
 
 def _figures(stages: int) -> Iterator[Column]:
-    """What listeners of Spark get to see of a batch, from the parcels for the sink."""
+    """What listeners of Spark get to see of a batch, from the parcels for the sink.
 
-    def of_kind(kind: int) -> Column:
-        return (f.col("stage") == SINK) & (f.col("feed") == kind)
+    As SQL: a column that is built of calls takes Spark's Python half a millisecond for each.
+    """
 
-    def told(name: str) -> Column:
-        return f.get_json_object(f.col("data").cast("string"), f"$.{name}").cast("bigint")
+    def of_kind(kind: int) -> str:
+        return f"stage = {SINK} and feed = {kind}"
 
-    def total(values: Column) -> Column:
-        return f.coalesce(f.sum(values), f.lit(0).cast("bigint"))
+    def told(name: str) -> str:
+        return f"cast(get_json_object(cast(data as string), '$.{name}') as bigint)"
 
-    standing = of_kind(STANDING)
+    def total(value: str, where: str) -> str:
+        return f"coalesce(sum(case when {where} then {value} end), 0L)"
+
+    standing, answer = of_kind(STANDING), of_kind(ANSWER)
     for name, stage in (("rows_in", 1), ("taken_back", stages)):
-        yield total(f.when(standing & (told("stage") == stage), told(name))).alias(name)
+        yield f.expr(total(told(name), f"{standing} and {told('stage')} = {stage}")).alias(name)
     for name in ("state_rows", "state_bytes"):
-        yield total(f.when(standing, told(name))).alias(name)
-    yield total(f.when(of_kind(ANSWER), f.col("rows"))).alias("rows_out")
-    yield f.min(f.when(of_kind(ANSWER), f.col("promise"))).alias("settled_until")
-    entries = f.json_array_length(f.col("data").cast("string")).cast("bigint")
-    yield total(f.when(of_kind(ENTRIES), entries)).alias("set_aside")
+        yield f.expr(total(told(name), standing)).alias(name)
+    yield f.expr(total("rows", answer)).alias("rows_out")
+    yield f.expr(f"min(case when {answer} then promise end)").alias("settled_until")
+    entries = "cast(json_array_length(cast(data as string)) as bigint)"
+    yield f.expr(total(entries, of_kind(ENTRIES))).alias("set_aside")
 
 
 def _then(run: Rewrites, more: Rewrites | None) -> Rewrites:
