@@ -19,6 +19,7 @@ from typing import SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
+from numba import vectorize
 
 from slackwater.errors import InvalidTime
 
@@ -144,8 +145,22 @@ def _parse(text: str) -> int:
     return sign * int(total)
 
 
+@vectorize(["int64(int64, int64)"], cache=True)  # type: ignore[no-untyped-call, untyped-decorator]
+def _plus(time: int, length: int) -> int:
+    if INF in (time, length):
+        return INF
+    # compiled code takes it that sums do not overflow
+    if length > 0 and time > INF - length:
+        return INF
+    if length < 0 and time < BEGIN - length:
+        return BEGIN
+    return time + length
+
+
 @overload
 def plus(time: int, length: int) -> int: ...
+@overload
+def plus(time: int | Times, length: Times) -> Times: ...
 @overload
 def plus(time: Times, length: int | Times) -> Times: ...
 def plus(time: int | Times, length: int | Times) -> int | Times:
@@ -156,16 +171,10 @@ def plus(time: int | Times, length: int | Times) -> int | Times:
     >>> plus(np.array([1, INF]), 4).tolist() == [5, INF]
     True
     """
-    if isinstance(time, int):
-        assert isinstance(length, int)
+    if isinstance(time, int) and isinstance(length, int):
         return INF if INF in (time, length) else max(BEGIN, min(time + length, INF))
-    with np.errstate(over="ignore"):
-        total = time + length
-    over = (np.asarray(length) > 0) & (total < time)
-    under = (np.asarray(length) < 0) & (total > time)
-    total = np.where(under, BEGIN, total)
-    absorbed: Times = np.where(over | (time == INF) | (np.asarray(length) == INF), INF, total)
-    return absorbed
+    total: Times = _plus(time, length)
+    return total
 
 
 def to_datetime(time: int) -> dt.datetime | None:

@@ -93,9 +93,12 @@ class Keys:
         done = 0
         while done < len(rows):
             self._reserve(len(rows) - done)
+            begun, before = done, self.size
             done, self.size = _find_or_add(self.slots, self.values, self.size, rows, numbers, done)
             if 2 * self.size >= len(self.slots):
-                self._rebuild()
+                # the others are as new as these were
+                more = (len(rows) - done) * (self.size - before) // max(1, done - begun)
+                self._rebuild(more)
         return numbers
 
     # keys of fixed width
@@ -173,9 +176,10 @@ class Keys:
             hashes[: self.size] = self.hashes[: self.size]
             self.hashes = hashes
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, more: int = 0) -> None:
+        """Enter all keys into slots for as many again, or for so many more."""
         slots = _LEAST_SLOTS
-        while slots < 4 * self.size:
+        while slots < 4 * self.size or slots < 2 * (self.size + more):
             slots *= 2
         self.spares.give_back(self.slots)
         self.slots = self.spares.filled(_FREE, slots)

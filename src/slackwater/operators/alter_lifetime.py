@@ -44,7 +44,8 @@ class AlterLifetime:
     def on_batch(self, state: None, port: int, rows: Batch) -> Batch:
         """Both ends of every row mapped; rows that then say nothing are left out."""
         start = self.node.lifetime.starts(rows.vs)
-        old_ve = self._mapped(rows.vs, rows.old_ve, start)
+        only_inserts = bool(rows.is_insert.all())
+        old_ve = start if only_inserts else self._mapped(rows.vs, rows.old_ve, start)
         new_ve = self._mapped(rows.vs, rows.new_ve, start)
         return Batch(start, old_ve, new_ve, rows.payload).where(old_ve != new_ve)
 

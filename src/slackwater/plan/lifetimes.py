@@ -25,6 +25,7 @@ from functools import reduce
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numba import vectorize
 
 from slackwater.errors import PlanError
 from slackwater.times import BEGIN, INF, Duration, Times, duration, plus, show, show_length
@@ -131,6 +132,13 @@ class Symbol:
         return self.name
 
 
+@vectorize(["int64(int64, int64)"], cache=True)  # type: ignore[no-untyped-call, untyped-decorator]
+def _floor(value: int, step: int) -> int:
+    if value == INF:
+        return INF
+    return value - value % step if value > BEGIN + step else BEGIN
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """The last multiple of step that is not after a sum."""
@@ -139,9 +147,8 @@ class Floor:
     step: int
 
     def at(self, vs: Times, ve: Times) -> Times:
-        value = self.of.at(vs, ve)
-        whole = value > BEGIN + self.step
-        return np.where(value == INF, INF, np.where(whole, value - value % self.step, BEGIN))
+        floored: Times = _floor(self.of.at(vs, ve), self.step)
+        return floored
 
     def mentions(self, name: str) -> bool:
         return self.of.mentions(name)
@@ -167,10 +174,11 @@ class Sum(Term):
     constant: int
 
     def at(self, vs: Times, ve: Times) -> Times:
-        total = np.full(len(vs), self.constant, dtype=np.int64)
-        for atom, factor in self.atoms:
-            total = plus(total, _multiply(atom.at(vs, ve), factor))
-        return total
+        if not self.atoms:
+            return np.full(len(vs), self.constant, dtype=np.int64)
+        parts = (_multiply(atom.at(vs, ve), factor) for atom, factor in self.atoms)
+        total: Times = plus(self.constant, next(parts))
+        return reduce(plus, parts, total)
 
     def sums(self) -> Iterator[Sum]:
         yield self
