@@ -142,7 +142,7 @@ def test_payloads_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) 
     def poor(payload: pl.DataFrame, seed: int) -> npt.NDArray[np.uint64]:
         return hash_rows(payload, seed) if seed > 2 else np.zeros(payload.height, dtype=np.uint64)
 
-    monkeypatch.setattr(live_events, "hash_rows", poor)
+    monkeypatch.setattr(live_events, "hashes_of", poor)
     sources = sw.stream({"k": int, "v": int}, name="l"), sw.stream({"k": int, "v": int}, name="r")
     query = sources[0].join(sources[1], on="k")
     script = _long_script(0, sources)

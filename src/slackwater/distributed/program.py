@@ -26,7 +26,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """of what buckets remember; another one cannot be read"""
 
 

@@ -26,13 +26,14 @@ from slackwater.identity import hash_rows
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
-__all__ = ["Keys"]
+__all__ = ["Keys", "hashes_of", "pack"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 _FREE = -1
+_NO_SEED = np.uint64(0)
 _LEAST_SLOTS = 64
 _LEAST_DELTA = 4096
 _SPARSE = 4
@@ -64,7 +65,7 @@ class Keys:
     spares: Spares = field(default_factory=Spares)
 
     def __post_init__(self) -> None:
-        self.is_fixed = len(self.schema) < _BITS and all(map(_is_fixed, self.schema.dtypes()))
+        self.is_fixed = _are_fixed(self.schema)
         self.values = np.empty((0, len(self.schema) + 1), dtype=np.int64)
         self.base = self.delta = pl.DataFrame(schema=self.schema)
         self.hashes = np.empty(0, dtype=np.uint64)
@@ -88,7 +89,7 @@ class Keys:
         if not self.is_fixed:
             keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
             return self._number_rows(keys, hash_rows(keys))
-        rows = self._encoded(payload)
+        rows = _encoded(payload, list(self.schema))
         numbers = np.empty(len(rows), dtype=np.int64)
         done = 0
         while done < len(rows):
@@ -102,18 +103,6 @@ class Keys:
         return numbers
 
     # keys of fixed width
-
-    def _encoded(self, payload: pl.DataFrame) -> Ints:
-        """Each row as integers that are equal exactly where the keys are."""
-        rows = np.empty((payload.height, len(self.schema) + 1), dtype=np.int64)
-        rows[:, -1] = 0
-        for i, name in enumerate(self.schema):
-            column = payload.get_column(name)
-            if column.null_count():
-                rows[:, -1] |= column.is_null().to_numpy().astype(np.int64) << i
-                column = column.to_physical().fill_null(0 if column.dtype != pl.Boolean else False)
-            rows[:, i] = _as_integers(column)
-        return rows
 
     def _decoded(self, rows: Ints) -> pl.DataFrame:
         columns = []
@@ -206,6 +195,35 @@ class Keys:
         return renumbered
 
 
+def hashes_of(frame: pl.DataFrame, seed: int) -> Hashes:
+    """A number per row, the same for rows that are the same.
+
+    Of columns of fixed width without a call of polars, which has it done by another thread: that takes
+    as long as a whole batch of one.
+    """
+    if not _are_fixed(frame.schema):
+        return hash_rows(frame, seed)
+    hashes: Hashes = _hashed(_encoded(frame, frame.columns), seed)
+    return hashes
+
+
+def _are_fixed(schema: pl.Schema) -> bool:
+    return len(schema) < _BITS and all(map(_is_fixed, schema.dtypes()))
+
+
+def _encoded(frame: pl.DataFrame, names: list[str]) -> Ints:
+    """Each row as integers that are equal exactly where these columns are."""
+    rows = np.empty((frame.height, len(names) + 1), dtype=np.int64)
+    rows[:, -1] = 0
+    for i, name in enumerate(names):
+        column = frame.get_column(name)
+        if column.null_count():
+            rows[:, -1] |= column.is_null().to_numpy().astype(np.int64) << i
+            column = column.to_physical().fill_null(0 if column.dtype != pl.Boolean else False)
+        rows[:, i] = _as_integers(column)
+    return rows
+
+
 def _is_fixed(dtype: pl.DataType) -> bool:
     if dtype in (pl.Int128, pl.UInt128):
         return False
@@ -255,11 +273,18 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
-def _hash_row(rows, i):
-    value = np.uint64(0)
+def _hash_row(rows, i, value=_NO_SEED):
     for a in range(rows.shape[1]):
         value = _mixed(value ^ np.uint64(rows[i, a])) * np.uint64(0x9E3779B97F4A7C15)
     return value
+
+
+@njit(cache=True)
+def _hashed(rows, seed):
+    hashes = np.empty(len(rows), dtype=np.uint64)
+    for i in range(len(rows)):
+        hashes[i] = _hash_row(rows, i, np.uint64(seed))
+    return hashes
 
 
 @njit(cache=True)

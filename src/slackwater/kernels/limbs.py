@@ -81,7 +81,7 @@ def split(values: pl.Series, present: Mask) -> Numbers:
     """The numbers in pieces; 0 for those that are not present. Floats that are present are finite."""
     if values.dtype.is_float():
         return _split_floats(np.where(present, values.cast(pl.Float64).fill_null(0.0).to_numpy(), 0.0))
-    physical = values.to_physical()
+    physical = values if values.dtype.is_integer() else values.to_physical()
     numbers = physical if physical.dtype == pl.Int64 else physical.cast(pl.Int64, strict=False)
     if numbers.null_count() == physical.null_count():
         ints = np.where(

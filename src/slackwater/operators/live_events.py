@@ -21,8 +21,8 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.events import Batch
-from slackwater.identity import hash_rows
 from slackwater.kernels import pairs
+from slackwater.kernels.grouping import hashes_of
 from slackwater.kernels.pairs import BLOCK, COLUMNS, HASH, ROW, SIZE, START, VE, VS
 from slackwater.operators.payload_store import Payloads
 from slackwater.times import BEGIN
@@ -116,7 +116,7 @@ class LiveEvents:
     def _hashes(self, payload: pl.DataFrame) -> Ints:
         if not self.identity:
             return np.zeros(payload.height, dtype=np.int64)
-        return hash_rows(payload[self.identity], self.seed).view(np.int64)
+        return hashes_of(payload[self.identity], self.seed).view(np.int64)
 
     def _insert(self, rows: Batch, key: Ints, hashes: Ints, inserted: Ints) -> tuple[Changes, Ints]:
         """The new events, and where they lie in the pool."""
