@@ -1,7 +1,7 @@
 """Plans on Spark against what Spark does by itself: `python -m benchmarks.spark [small] [names]`.
 
-Both read the same Parquet files, so many per trigger, and write Parquet. Runs take turns, five times,
-after one that does not count; what is reported is the median of the ratios. Every answer of the last
+Both read the same Parquet files, so many per trigger (all of them in TRIGGERS=2), and write Parquet. Runs
+take turns, five times, after one that does not count; what is reported is the median of the ratios. Every answer of the last
 turn is compared, row by row, with one that polars computes from all files at once.
 
 hopping   count and average by key in windows of 10 s every 2 s; 2,000,000 events, 1,000 keys, 20 % of
@@ -40,6 +40,8 @@ from slackwater.spark import sinks
 
 SECOND = 1_000_000
 TURNS = 5
+TRIGGERS = int(os.environ.get("TRIGGERS", "2"))
+"""so many take in all of a comparison"""
 LATE = 5 * SECOND
 WITHIN = 30 * SECOND
 
@@ -205,7 +207,7 @@ def hopping(console: Console, *, small: bool) -> None:
     spark = session()
     with scratch() as base:
         write(base / "in", table, files)
-        per_batch = max(1, files // 4)
+        per_batch = max(1, files // TRIGGERS)
         runs: dict[str, Callable[[Path], None]] = {
             "native, append": lambda place: native_hopping(spark, base / "in", per_batch, place),
             "ours, settled": lambda place: our_hopping(
@@ -279,7 +281,7 @@ def join(console: Console, *, small: bool) -> None:
         write(base / "left", left, files)
         write(base / "right", right, files)
         write(base / "renamed", right.rename({"v": "w"}), files)
-        per_batch = max(1, files // 4)
+        per_batch = max(1, files // TRIGGERS)
         runs: dict[str, Callable[[Path], None]] = {
             "native, append": lambda place: native_join(spark, base, per_batch, place),
             "ours": lambda place: our_join(spark, base, per_batch, place),
@@ -343,7 +345,7 @@ def cores(console: Console, *, small: bool) -> None:
                 for turn in range(2):
                     with scratch() as place:
                         start = time.perf_counter()
-                        our_hopping(spark, base / "in", max(1, files // 4), place, settled=True)
+                        our_hopping(spark, base / "in", max(1, files // TRIGGERS), place, settled=True)
                         if turn:
                             times.append(time.perf_counter() - start)
                 spark.stop()
