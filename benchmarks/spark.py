@@ -1,8 +1,8 @@
 """Plans on Spark against what Spark does by itself: `python -m benchmarks.spark [small] [names]`.
 
-Both read the same Parquet files, so many per trigger (all of them in TRIGGERS=2), and write Parquet. Runs
-take turns, five times, after one that does not count; what is reported is the median of the ratios. Every answer of the last
-turn is compared, row by row, with one that polars computes from all files at once.
+Both read the same Parquet files, so many per trigger that TRIGGERS=2 take in all, and write Parquet.
+Runs take turns, five times, after one that does not count; what is reported is the median of the ratios.
+Every answer of the last turn is compared, row by row, with one that polars computes from all files.
 
 hopping   count and average by key in windows of 10 s every 2 s; 2,000,000 events, 1,000 keys, 20 % of
           them displaced by up to 5 s. Native: groupBy(window, key) with a watermark, in append mode.
