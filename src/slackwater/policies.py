@@ -44,6 +44,8 @@ class Progress:
             parts.append(f"lateness {show_length(self.lateness)}")
         if self.idle is not None:
             parts.append(f"idle after {show_length(self.idle)}")
+        if self.partitions > 1:
+            parts.append(f"{self.partitions} partitions")
         return ", ".join(parts)
 
 

@@ -153,6 +153,15 @@ def test_a_keeper_does_it_for_others(run: str, tmp_path: Path) -> None:
         assert told.header["standing"]["rows_in"] == 20
 
 
+def test_a_program_that_a_keeper_cannot_read_is_told(run: str, tmp_path: Path) -> None:
+    """It may name a module that only those have who ask."""
+    pickled = b"cmodule_of_nobody\nname\n."
+    asked = keeper.Asked(WHERE, 0, 0, [], program=pickled, root=str(tmp_path))
+    with pytest.raises(sw.OperatorError, match="cannot read the program") as caught:
+        keeper.ask(run, 0, asked)
+    assert "module_of_nobody" in caught.value.detail
+
+
 def test_what_goes_wrong_in_a_keeper_is_told(run: str, tmp_path: Path) -> None:
     with pytest.raises(sw.OperatorError, match="cannot be restored"):
         keeper.ask(run, 0, _asked(5, tmp_path))

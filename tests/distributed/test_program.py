@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,8 +14,10 @@ import slackwater as sw
 from slackwater.distributed.bucket import Bucket, parcels_of
 from slackwater.distributed.parcels import From, Parcel, shared
 from slackwater.distributed.program import Program, program_of
+from slackwater.distributed.store import Store
 from slackwater.plan import functions
 from slackwater.plan.nodes import Aggregate
+from slackwater.runtime.edge import OnInvalid
 
 s = sw.stream({"k": int, "v": float}, name="s")
 
@@ -42,6 +45,34 @@ def test_another_plan_has_another_fingerprint(
 def test_so_has_another_policy() -> None:
     fingerprints = {_program(s, lateness).fingerprint for lateness in (None, 5, 6)}
     assert len(fingerprints) == 3
+    policies = [sw.progress(lateness=5, partitions=n) for n in (1, 2)]
+    programs = [program_of(s.node, buckets=2, progress={s.node: policy}) for policy in policies]  # type: ignore[dict-item]
+    assert programs[0].fingerprint != programs[1].fingerprint
+
+
+def test_functions_that_are_written_again_are_the_same() -> None:
+    """They are numbered by process, and a restart must find its plan."""
+
+    def query(*names: str) -> sw.Query:
+        shown = {
+            name: sw.function(lambda v: v, sw.function(lambda v: v, "v", returns=float), returns=float)
+            for name in names
+        }
+        return s.select(**shown)
+
+    assert _program(query("a", "b")).fingerprint == _program(query("a", "b")).fingerprint
+    assert _program(query("a", "b")).fingerprint != _program(query("a", "c")).fingerprint
+
+
+def test_more_may_be_forgiven_after_a_restart_but_not_less(tmp_path: Path) -> None:
+    def opened(on_invalid: OnInvalid) -> str:
+        return Store(str(tmp_path)).open(program_of(s.node, buckets=1, on_invalid=on_invalid))
+
+    name = opened(sw.RAISE)
+    assert opened(sw.LEDGER) == name
+    assert opened(sw.LEDGER) == name
+    with pytest.raises(sw.PlanError, match="may hold elements that are invalid"):
+        opened(sw.RAISE)
 
 
 def test_a_source_that_is_judged_first_keeps_the_latency_of_its_readers() -> None:

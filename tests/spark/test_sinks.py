@@ -17,6 +17,7 @@ import slackwater as sw
 from slackwater.distributed.program import program_of
 from slackwater.ledger import Ledger
 from slackwater.spark import memory, sinks
+from slackwater.spark.parquet import _Committing
 from slackwater.spark.receiving import Delivery, Opening, Sink
 
 COLUMNS = {"k": str, "v": int, "p": str}
@@ -156,6 +157,16 @@ def test_a_view_goes_on_after_a_restart_and_so_does_all_that_the_handle_knows(
         assert again.progress.rows_in == 7
     finally:
         spark.streams.removeListener(listening)
+
+
+def test_of_two_queries_that_begin_in_one_directory_the_second_is_refused(tmp_path: Path) -> None:
+    sink = sinks.Parquet(directory=str(tmp_path))
+    first, second = (_Committing(sink, query) for query in ("one", "two"))
+    delivery = Delivery(0, sw.Batch.empty(COUNTS.schema), 5, ("a.parquet",))
+    first.take(delivery)
+    first.take(delivery)
+    with pytest.raises(sw.PlanError, match="another query"):
+        second.take(delivery)
 
 
 def test_files_hold_what_was_committed_and_nothing_else(spark: Any, tmp_path: Path) -> None:

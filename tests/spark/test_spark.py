@@ -155,6 +155,39 @@ def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
         QUERIES["held back"].start(spark, {s: _read(spark, directory)}, **where)
 
 
+def test_old_files_that_come_late_are_read_whatever_the_order_of_the_inputs(
+    spark: Any, tmp_path: Path
+) -> None:
+    """A copy keeps its original's time; after a restart inputs may be given in another order."""
+    week = 7 * 24 * 3600
+    other = sw.stream(COLUMNS, name="other")
+    table = pl.DataFrame({"k": [1], "v": [1.0], "vs": [5]})
+    given = {}
+    for stream in (s, other):
+        directory = _written([table], tmp_path / f"{stream.node.stream_name}")  # type: ignore[attr-defined]
+        given[stream] = sw.read_files(str(directory), vs="vs")
+    # the sources enter different stages
+    query = (
+        s.group_by("k")
+        .aggregate(n=sw.count())
+        .union(other.group_by("v").aggregate(k=sw.max("k"), n=sw.count()).select("k", "n"))
+    )
+    where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "buckets": 1}
+    handle = query.start(spark, given, **where)
+    handle.process_all_available()
+    handle.stop()
+    for stream in (s, other):
+        path = tmp_path / stream.node.stream_name / "old.parquet"  # type: ignore[attr-defined]
+        table.write_parquet(path)
+        os.utime(path, (1_700_000_000 - 2 * week, 1_700_000_000 - 2 * week))
+    again = query.start(spark, dict(reversed(given.items())), **where)
+    try:
+        again.process_all_available()
+    finally:
+        again.stop()
+    assert again.progress.rows_in == 4
+
+
 def test_settled_rows_are_told_once(spark: Any, tmp_path: Path) -> None:
     query, tables = QUERIES["windows by key"], _changes(seed=3)
     directory = _written(tables, tmp_path / "in")

@@ -179,7 +179,8 @@ class Bucket:
                 out += self._addressed(mender.node, origin, batch, sender)
         before = self._heard(arrived)
         for place, feed in enumerate(self._feeds):
-            if self._speaks(broadcast=feed.broadcast):
+            # each row is counted where it enters the query
+            if feed.node is feed.source and self._speaks(broadcast=feed.broadcast):
                 rows_in += sum(parcel.rows for parcel in arrived[place])
             if feed.has_partitions or feed.source is None:
                 self._take_in(place, arrived[place], before[place])

@@ -272,6 +272,9 @@ class _Keeper:
                     self._asked_last = time.monotonic()
         except (EOFError, OSError):
             # who asked is gone
+            return
+        finally:
+            # also where something unforeseen has ended it: nobody is to wait for an answer
             connection.close()
 
     def _forget(self, root: str) -> None:
@@ -284,8 +287,16 @@ class _Keeper:
             connection.send_bytes(_message({"needs": "program"}, to_arrow([])))
             pickled = connection.recv_bytes()
             assert _name(pickled) == name, "the program that was asked for"
-            # made by who started the query, and brought here by its own workers
-            self._programs[name] = pickle.loads(pickled)  # noqa: S301
+            try:
+                # made by who started the query, and brought here by its own workers
+                self._programs[name] = pickle.loads(pickled)  # noqa: S301
+            except Exception as problem:  # noqa: BLE001  # whatever it is, who asked has to know
+                fact = {
+                    "fact": "a keeper cannot read the program",
+                    "detail": "".join(traceback.format_exception_only(problem)).strip(),
+                    "hint": "what the query's functions import must be installed on every host",
+                }
+                return _message(fact, to_arrow([]))
         host = self._hosts.get((name, root))
         if host is None:
             host = self._hosts[name, root] = Host(self._programs[name], Store(root))

@@ -7,7 +7,8 @@ that was written by another program is of any use to this one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 
 import polars as pl
@@ -111,19 +112,20 @@ class Program:
         order = list(walk(self.cut.root))
         number = {node: i for i, node in enumerate(order)}
         lines = [f"state {STATE_VERSION}, polars {'.'.join(pl.__version__.split('.')[:2])}"]
-        lines.append(f"{self.buckets} buckets, {self.on_invalid.value} what is invalid")
+        lines.append(f"{self.buckets} buckets")
         lines += self.cut.describe()
+        plain = _unnumbered(order)
         for node in order:
             below = ", ".join(str(number[child]) for child in node.inputs)
             # people read the description; two that read alike may differ in what it leaves out
-            written = "".join(e.meta.serialize(format="json") for e in _expressions(node))
+            written = plain("".join(e.meta.serialize(format="json") for e in _expressions(node)))
             digest = hashlib.sha256(written.encode()).hexdigest()[:8] if written else ""
             known = ""
             if isinstance(node, Source):
                 policy = self.progress.get(node.stream_name, Progress())
                 known = f"{', '.join(node.properties.names())}; {policy}"
             said = f"{node.name}({below}) {node.describe()} {dict(node.schema)} {digest} {known}"
-            lines.append(f"{number[node]} {said}".rstrip())
+            lines.append(plain(f"{number[node]} {said}".rstrip()))
         return lines
 
 
@@ -180,6 +182,24 @@ def _expressions(value: object) -> Iterator[pl.Expr]:
             part = getattr(value, each.name)
             if not isinstance(part, Node):
                 yield from _expressions(part)
+
+
+def _unnumbered(nodes: list[Node]) -> Callable[[str], str]:
+    """Writes the columns of user functions by their place in the plan.
+
+    Their own names count the functions of a process, and would be others after a restart.
+    """
+    columns = dict.fromkeys(each.column for node in nodes for each in _functions(node))
+    names = {column: f"function {place}" for place, column in enumerate(columns)}
+
+    def plain(text: str) -> str:
+        # the longest first: one may be the beginning of another
+        for column in sorted(names, key=len, reverse=True):
+            for spelling in (json.dumps(column)[1:-1], column):
+                text = text.replace(spelling, names[column])
+        return text
+
+    return plain
 
 
 def _functions(node: Node) -> Iterator[Function]:

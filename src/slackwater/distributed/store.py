@@ -36,6 +36,7 @@ from slackwater.distributed.parcels import Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.errors import OperatorError, PlanError
 from slackwater.ledger import Entry
+from slackwater.runtime.edge import RAISE
 
 __all__ = ["FIRST", "Place", "Received", "Store", "linked"]
 
@@ -100,13 +101,17 @@ class Store:
 
     def open(self, program: Program) -> str:
         """Begin, or go on if the program fits what is there; else refuse. Its name, for sinks."""
-        mine: dict[str, Any] = {"fingerprint": program.fingerprint, "plan": program.lines()}
+        mine: dict[str, Any] = {
+            "fingerprint": program.fingerprint,
+            "plan": program.lines(),
+            "buckets": program.buckets,
+            "on_invalid": program.on_invalid.value,
+        }
         theirs = self._program()
         if theirs is None:
-            name = uuid.uuid4().hex
-            mine |= {"buckets": program.buckets, "query": name}
-            self._directory.write("program.json", json.dumps(mine, indent=1).encode())
-            return name
+            mine["query"] = uuid.uuid4().hex
+            self._write_program(mine)
+            return str(mine["query"])
         if theirs["fingerprint"] != mine["fingerprint"]:
             changed = [line for line in theirs["plan"] if line not in mine["plan"]]
             new = [line for line in mine["plan"] if line not in theirs["plan"]]
@@ -115,7 +120,23 @@ class Store:
                 detail="; ".join([*(f"was: {c}" for c in changed[:3]), *(f"is: {c}" for c in new[:3])]),
                 hint="restore the plan, or start anew with another checkpoint",
             )
+        if theirs["on_invalid"] != mine["on_invalid"]:
+            self._require_lenient(program)
+            self._write_program({**mine, "query": theirs["query"]})
         return str(theirs["query"])
+
+    @staticmethod
+    def _require_lenient(program: Program) -> None:
+        """What has gone through goes through again where more is forgiven, but not where less is."""
+        if program.on_invalid is RAISE:
+            raise PlanError(
+                "the checkpoint may hold elements that are invalid",
+                detail="so far they were set aside, and would now stop the query when it is restored",
+                hint="keep on_invalid=sw.LEDGER, or start anew with another checkpoint",
+            )
+
+    def _write_program(self, facts: dict[str, Any]) -> None:
+        self._directory.write("program.json", json.dumps(facts, indent=1).encode())
 
     @property
     def buckets(self) -> int | None:

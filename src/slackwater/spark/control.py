@@ -12,7 +12,9 @@ nothing of ours.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -64,7 +66,8 @@ class Turns:
     def parcels(self, spark: SparkSession, program: Program) -> DataFrame:
         """Every file as a parcel for every bucket of every stage."""
         read = spark.readStream.schema("number bigint, blocking bigint, memory bigint, clock string")
-        rows = read.json(self.directory)
+        # however long ago the last turn was
+        rows = read.option("maxFileAge", "36500d").json(self.directory)
         content = f.to_json(f.struct("blocking", "memory", "clock")).cast("binary")
         return _to_all(rows, program, CONTROL, f.col("number"), content)
 
@@ -78,8 +81,17 @@ def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:
             hint='heartbeat="1 s"; with trigger={"processingTime": "10 seconds"} it is heard less often',
         )
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
-    # one a batch is enough, and a batch that was late for several has several
-    return _to_all(rate, program, BEAT, f.lit(0).cast("bigint"), f.lit(None).cast("binary"))
+    # one a batch is enough: after a day without the query, the first one would have a day of them
+    once = rate.mapInArrow(_first, rate.schema)
+    return _to_all(once, program, BEAT, f.lit(0).cast("bigint"), f.lit(None).cast("binary"))
+
+
+def _first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first row of a task; the source has one."""
+    for batch in batches:
+        if batch.num_rows:
+            yield batch.slice(0, 1)
+            return
 
 
 def _to_all(rows: DataFrame, program: Program, feed: int, number: object, data: object) -> DataFrame:

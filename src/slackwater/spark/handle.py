@@ -157,7 +157,7 @@ class SparkQuery:
         last = len(self._program.cut.stages)
         return Standings(
             batch,
-            before.rows_in + sum(standing.rows_in for standing in standings if standing.stage == 1),
+            before.rows_in + sum(standing.rows_in for standing in standings),
             before.rows_out + rows_out,
             before.taken_back + sum(s.taken_back for s in standings if s.stage == last),
             promise,

@@ -32,6 +32,7 @@ from slackwater.topics import Kafka
 
 __all__ = ["dispatching", "frame_of", "known"]
 
+_ANY_AGE = "36500d"
 _TOGETHER = 100_000
 """so many rows are spread at once"""
 
@@ -56,6 +57,8 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     reader = spark.readStream.format("binaryFile").schema(
         "path string, modificationTime timestamp, length bigint, content binary"
     )
+    # else Spark leaves out, and says nothing, what is a week older than the newest file
+    reader = reader.option("maxFileAge", _ANY_AGE)
     if given.frame.per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", given.frame.per_batch)
     return reader.load(given.frame.directory).select("path", "modificationTime")

@@ -59,7 +59,9 @@ def lowered(
 ) -> DataFrame:
     """The parcels for the sink, as a streaming DataFrame; `beside` are parcels that are no rows."""
     dispatched = list(beside)
-    for source, given in inputs.items():
+    # in the plan's order, whatever that of the inputs: Spark knows its sources by their number
+    for source in program.sources:
+        given = inputs[source]
         dispatch = dispatching(source, given, program.targets(source), program.buckets)
         dispatched.append(frame_of(spark, given).mapInArrow(dispatch, _COLUMNS))
     now = f.unix_micros(f.current_timestamp())
@@ -89,9 +91,9 @@ def _figures(stages: int) -> Iterator[Column]:
         return f"coalesce(sum(case when {where} then {value} end), 0L)"
 
     standing, answer = of_kind(STANDING), of_kind(ANSWER)
-    for name, stage in (("rows_in", 1), ("taken_back", stages)):
-        yield f.expr(total(told(name), f"{standing} and {told('stage')} = {stage}")).alias(name)
-    for name in ("state_rows", "state_bytes"):
+    last = f"{standing} and {told('stage')} = {stages}"
+    yield f.expr(total(told("taken_back"), last)).alias("taken_back")
+    for name in ("rows_in", "state_rows", "state_bytes"):
         yield f.expr(total(told(name), standing)).alias(name)
     yield f.expr(total("rows", answer)).alias("rows_out")
     yield f.expr(f"min(case when {answer} then promise end)").alias("settled_until")

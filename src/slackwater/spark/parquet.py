@@ -79,18 +79,14 @@ class _Committing(Receiver):
         self._directory, self._query = Directory(sink.directory), query
         committed = sorted(self._directory.listed("_batches"))
         if committed:
-            other = _commit(self._directory, committed[-1])["query"]
-            if other != query:
-                raise PlanError(
-                    "another query has put its answer there",
-                    detail=f"{sink.directory} holds {len(committed)} batches of it",
-                    hint="give each query and checkpoint a directory of its own",
-                )
+            self._require_own(committed[-1])
 
     def take(self, delivery: Delivery) -> None:
         """All tasks have written: the batch is there, if it was not before."""
-        name = f"_batches/{delivery.batch:09d}.json"
-        if self._directory.has(name):
+        name = f"{delivery.batch:09d}.json"
+        if self._directory.has(f"_batches/{name}"):
+            # another query may have begun there at the same time
+            self._require_own(name)
             return
         facts = {
             "batch": delivery.batch,
@@ -98,7 +94,15 @@ class _Committing(Receiver):
             "settled_until": delivery.promise,
             "files": sorted(delivery.written),
         }
-        self._directory.write(name, json.dumps(facts).encode())
+        self._directory.write(f"_batches/{name}", json.dumps(facts).encode())
+
+    def _require_own(self, name: str) -> None:
+        if _commit(self._directory, name)["query"] != self._query:
+            raise PlanError(
+                "another query has put its answer there",
+                detail=f"{self._directory.root} holds its batch {int(name.partition('.')[0])}",
+                hint="give each query and checkpoint a directory of its own",
+            )
 
 
 def committed(directory: str) -> pl.DataFrame:
