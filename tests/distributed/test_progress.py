@@ -322,6 +322,19 @@ def test_a_partition_that_sleeps_does_not_count_and_what_it_says_later_is_late()
     assert trial.output.history().rows() == [("a", 1, 1, 1, 60)]
 
 
+def test_a_partition_that_only_takes_back_is_not_asleep() -> None:
+    trial = Trial(_counts(s), 2, progress={s: sw.progress(idle="10 s", partitions=2)})
+    trial.tell(s, sw.insert(1, 60, k="a", v=1), sw.cti(5), of="a", now=0)
+    trial.tell(s, sw.cti(20), of="b", now=0)
+    trial.tell(s, sw.adjust(1, 60, 50, k="a", v=1), of="a", now=6 * SECOND)
+    trial.tell(s, sw.cti(30), of="b", now=12 * SECOND)
+    assert trial.held_by == "s, partition a"
+    trial.tell(s, sw.adjust(1, 50, 10, k="a", v=1), sw.cti(None), of="a", now=13 * SECOND)
+    trial.tell(s, sw.cti(None), of="b", now=13 * SECOND)
+    assert trial.set_aside.total() == 0
+    assert trial.output.history().rows() == [("a", 1, 1, 1, 10)]
+
+
 def test_a_partition_that_never_spoke_does_not_count_for_ever() -> None:
     trial = Trial(_counts(s), 2, progress={s: sw.progress(idle="10 s", partitions=2)})
     trial.tell(s, sw.insert(1, 6, k="a", v=1), sw.cti(5), now=0)

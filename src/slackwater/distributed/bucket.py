@@ -121,6 +121,9 @@ class Bucket:
         ]
         self._frontiers = [Frontier(self._policy(feed)) for feed in self._feeds]
         self._frontiers += (Frontier(program.policy(source)) for source in self._watched_sources())
+        nodes = [*(feed.node for feed in self._feeds), *program.watched(stage)]
+        self._is_raw = [isinstance(node, Source) for node in nodes]
+        """whether a stream comes from where it is read: who reads it sends only what there is"""
         self._lost = [Buffer(feed.entrance.schema, timed=False) for feed in self._feeds]
         self._promised = [BEGIN for _ in self._exits]
         self._repeats = [Repeats() for _ in self._feeds]
@@ -213,6 +216,7 @@ class Bucket:
                     now=self._now,
                     slowest=parcel.slowest if of_buckets else parcel.latest,
                     held_by=parcel.held_by,
+                    spoke=self._is_raw[place],
                 )
         for frontier in self._frontiers:
             frontier.advance(self._now)

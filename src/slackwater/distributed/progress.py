@@ -63,10 +63,11 @@ class Frontier:
         now: int,
         slowest: int,
         held_by: str = "",
+        spoke: bool = False,
     ) -> None:
-        """An origin has said so much."""
+        """An origin has said so much. `spoke`: it had something to say, if only of the past."""
         origin = self.origins.setdefault(name, Origin(heard=now))
-        if promise > origin.promised or latest > BEGIN:
+        if spoke or promise > origin.promised or latest > BEGIN:
             origin.heard = now
         origin.promised = max(origin.promised, promise)
         origin.latest = max(origin.latest, latest)
