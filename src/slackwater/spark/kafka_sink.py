@@ -196,9 +196,10 @@ def _lines(frame: pl.DataFrame) -> list[bytes]:
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     finite = all(frame[name].is_finite().fill_null(True).all() for name in floats)
     if finite:
+        # as bytes: a text would also be split at characters that JSON leaves as they are, such as U+2028
         return frame.write_ndjson().encode().splitlines()
     # polars would write null
-    exact = json.loads(f"[{','.join(frame.drop(floats).write_ndjson().splitlines())}]")
+    exact = [json.loads(line) for line in frame.drop(floats).write_ndjson().encode().splitlines()]
     numbers = frame.select(floats).rows(named=True)
     names = frame.columns
     both = (
