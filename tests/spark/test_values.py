@@ -123,6 +123,15 @@ def test_columns_of_other_types_come_from_json_as_they_are() -> None:
     assert (row["kind_"], row["tags"], row["small"]) == ("b", [1, None], 255)
 
 
+@pytest.mark.parametrize("number", ['"NaN"', '"sNaN"', '"Infinity"', '"-inf"', "1e999"])
+def test_a_decimal_that_is_no_number_concerns_no_other(number: str) -> None:
+    reader = json_reader(Form("vs"), pl.Schema({"price": pl.Decimal(10, 2)}))
+    values = [f'{{"price": {price}, "vs": 1}}'.encode() for price in ('"1.5"', number, "2")]
+    rows, refused = _read(reader, [*values])
+    assert refused == [(1, "wrong type")]
+    assert rows["price"].to_list() == [Decimal("1.50"), Decimal("2.00")]
+
+
 AVRO: dict[str, Any] = {
     "type": "record",
     "name": "reading",

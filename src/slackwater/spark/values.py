@@ -222,7 +222,9 @@ _MISFITS = (
     InvalidOperation,
     SlackwaterError,
     pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
 )
+"""what is raised by a value that does not fit; polars panics at some of them"""
 _WHOLE: set[type] = {int, type(None)}
 _PLAIN: dict[Any, set[type]] = {
     **dict.fromkeys((pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Int128), _WHOLE),
@@ -321,11 +323,14 @@ def _datetime(value: Any) -> dt.datetime | None:
 
 
 def _decimal(value: Any) -> Decimal | None:
-    if value is None or isinstance(value, Decimal):
-        return value
-    if type(value) in (str, int, float):
-        return Decimal(str(value))
-    raise TypeError(f"{value!r}")
+    if value is None:
+        return None
+    if type(value) not in (Decimal, str, int, float):
+        raise TypeError(f"{value!r}")
+    number = Decimal(str(value))
+    if not number.is_finite():
+        raise ValueError(f"{value!r}")
+    return number
 
 
 # Arrow: many rows per value
