@@ -13,6 +13,6 @@ has the bucket's state. Why state is not in Spark's state store: docs/design/202
     lower       the chain above
     receiving   what a sink is
     sinks       all of them: memory, parquet, delta, and the short ones
-    kafka       topics as sources and as sinks (kafka_source, kafka_sink, values)
+    kafka       topics as sources and as sinks (kafka_source, kafka_sink, values, fitting)
     handle      a query that runs
 """
