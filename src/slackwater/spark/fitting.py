@@ -307,16 +307,15 @@ def _split(text: str) -> tuple[str, int]:
     return found[1] + found[3], int(found[2].ljust(3, "0"))
 
 
-def _nanoseconds(value: Any) -> int:
+def _count(value: str | dt.date, unit: int) -> int:
+    """The instant in units since 1970."""
     finer = 0
     if isinstance(value, str):
         text, finer = _split(value)
         value = dt.datetime.fromisoformat(text)
-    return chronon(value) * _MICROSECOND + finer
-
-
-def _whole(nanoseconds: int, unit: int) -> int:
-    count, rest = divmod(nanoseconds, unit)
+    if unit == _MICROSECOND and not finer:
+        return chronon(value)
+    count, rest = divmod(chronon(value) * _MICROSECOND + finer, unit)
     if rest:
         raise ValueError("it would be cut")
     return count
@@ -326,18 +325,18 @@ def _time(value: Any) -> int:
     """An instant of the stream: chronons, or a date, or a text."""
     if type(value) is int:
         return value
-    if not isinstance(value, str | dt.date):
+    if not isinstance(value, (str, dt.date)):
         raise TypeError("not a time")
-    return _whole(_nanoseconds(value), _MICROSECOND)
+    return _count(value, _MICROSECOND)
 
 
 def _datetime(dtype: pl.Datetime) -> Change:
     unit = _UNITS[dtype.time_unit]
 
     def change(value: Any) -> int:
-        if not isinstance(value, str | dt.datetime):
+        if not isinstance(value, (str, dt.datetime)):
             raise TypeError("not a datetime")
-        return _whole(_nanoseconds(value), unit)
+        return _count(value, unit)
 
     return change
 
