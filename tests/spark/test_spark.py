@@ -162,22 +162,16 @@ def test_old_files_that_come_late_are_read_whatever_the_order_of_the_inputs(
     week = 7 * 24 * 3600
     other = sw.stream(COLUMNS, name="other")
     table = pl.DataFrame({"k": [1], "v": [1.0], "vs": [5]})
-    given = {}
-    for stream in (s, other):
-        directory = _written([table], tmp_path / f"{stream.node.stream_name}")  # type: ignore[attr-defined]
-        given[stream] = sw.read_files(str(directory), vs="vs")
-    # the sources enter different stages
-    query = (
-        s.group_by("k")
-        .aggregate(n=sw.count())
-        .union(other.group_by("v").aggregate(k=sw.max("k"), n=sw.count()).select("k", "n"))
-    )
+    places = {stream: _written([table], tmp_path / name) for name, stream in (("s", s), ("t", other))}
+    given = {stream: sw.read_files(str(place), vs="vs") for stream, place in places.items()}
+    # the other one enters the second stage
+    query = s.group_by("k").aggregate(n=sw.count()).join(other, on={"n": "k"})
     where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "buckets": 1}
     handle = query.start(spark, given, **where)
     handle.process_all_available()
     handle.stop()
-    for stream in (s, other):
-        path = tmp_path / stream.node.stream_name / "old.parquet"  # type: ignore[attr-defined]
+    for place in places.values():
+        path = place / "old.parquet"
         table.write_parquet(path)
         os.utime(path, (1_700_000_000 - 2 * week, 1_700_000_000 - 2 * week))
     again = query.start(spark, dict(reversed(given.items())), **where)

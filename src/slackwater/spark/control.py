@@ -23,6 +23,7 @@ from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import BEAT, CONTROL
 from slackwater.distributed.program import Program
 from slackwater.errors import PlanError
+from slackwater.spark.reading import ANY_AGE
 from slackwater.times import BEGIN
 
 __all__ = ["Turns", "beats"]
@@ -66,8 +67,7 @@ class Turns:
     def parcels(self, spark: SparkSession, program: Program) -> DataFrame:
         """Every file as a parcel for every bucket of every stage."""
         read = spark.readStream.schema("number bigint, blocking bigint, memory bigint, clock string")
-        # however long ago the last turn was
-        rows = read.option("maxFileAge", "36500d").json(self.directory)
+        rows = read.options(**ANY_AGE).json(self.directory)
         content = f.to_json(f.struct("blocking", "memory", "clock")).cast("binary")
         return _to_all(rows, program, CONTROL, f.col("number"), content)
 

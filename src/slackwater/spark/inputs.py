@@ -26,13 +26,12 @@ from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.rows import Files, Form, Unread
 from slackwater.spark import kafka_source
 from slackwater.spark.news import ledger_parcel
-from slackwater.spark.reading import Reading
+from slackwater.spark.reading import ANY_AGE, Reading
 from slackwater.times import BEGIN
 from slackwater.topics import Kafka
 
 __all__ = ["dispatching", "frame_of", "known"]
 
-_ANY_AGE = "36500d"
 _TOGETHER = 100_000
 """so many rows are spread at once"""
 
@@ -57,8 +56,7 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     reader = spark.readStream.format("binaryFile").schema(
         "path string, modificationTime timestamp, length bigint, content binary"
     )
-    # else Spark leaves out, and says nothing, what is a week older than the newest file
-    reader = reader.option("maxFileAge", _ANY_AGE)
+    reader = reader.options(**ANY_AGE)
     if given.frame.per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", given.frame.per_batch)
     return reader.load(given.frame.directory).select("path", "modificationTime")

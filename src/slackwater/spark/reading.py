@@ -11,7 +11,10 @@ from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.rows import Form
 
-__all__ = ["Reading"]
+__all__ = ["ANY_AGE", "Reading"]
+
+ANY_AGE = {"maxFileAge": "36500d"}
+"""else Spark leaves out, and says nothing, files that are a week older than the newest it has read"""
 
 
 @dataclass(frozen=True)
