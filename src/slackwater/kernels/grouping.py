@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 from numba import njit
 
 from slackwater.identity import hash_rows
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
-__all__ = ["Keys", "hashes_of", "pack"]
+__all__ = ["Keys", "hashes_of", "pack", "same_rows"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -217,10 +218,14 @@ def _encoded(frame: pl.DataFrame, names: list[str]) -> Ints:
     rows[:, -1] = 0
     for i, name in enumerate(names):
         column = frame.get_column(name)
-        if column.null_count():
-            rows[:, -1] |= column.is_null().to_numpy().astype(np.int64) << i
-            column = column.to_physical().fill_null(0 if column.dtype != pl.Boolean else False)
-        rows[:, i] = _as_integers(column)
+        if column.dtype == pl.Int64 and not column.null_count():
+            rows[:, i] = column.to_numpy()
+            continue
+        values, nulls = _as_integers(column)
+        rows[:, i] = values
+        if nulls is not None:
+            rows[nulls, i] = 0
+            rows[:, -1] |= nulls.astype(np.int64) << i
     return rows
 
 
@@ -231,17 +236,35 @@ def _is_fixed(dtype: pl.DataType) -> bool:
     return is_number or isinstance(dtype, pl.Date | pl.Datetime | pl.Duration | pl.Time)
 
 
-def _as_integers(column: pl.Series) -> Ints:
-    """A column without nulls as integers, which are equal exactly where its values are the same."""
-    if column.dtype == pl.Int64:
-        return column.to_numpy()
-    if column.dtype.is_float():
+def _as_integers(column: pl.Series) -> tuple[Ints, Mask | None]:
+    """Integers which are equal exactly where the values are the same; and which values are null, if any.
+
+    They are read from Arrow's buffers: polars would plan a query for every step of it, and that takes
+    longer than a batch of one has time for.
+    """
+    array, dtype = column.to_arrow(), column.dtype
+    validity, data = array.buffers()
+    nulls = ~_bits(validity, array) if array.null_count else None
+    if dtype == pl.Boolean:
+        return _bits(data, array).astype(np.int64), nulls
+    if data is None:
+        return np.zeros(len(array), dtype=np.int64), nulls
+    kind = "f" if dtype.is_float() else "u" if dtype.is_unsigned_integer() else "i"
+    values = np.frombuffer(data, dtype=f"{kind}{array.type.bit_width // 8}")
+    values = values[array.offset : array.offset + len(array)]
+    if kind == "f":
         # -0.0 becomes 0.0
-        floats = column.to_numpy().astype(np.float64) + 0.0
-        return np.where(np.isnan(floats), _NAN, floats.view(np.int64))
-    if column.dtype == pl.UInt64:
-        return column.to_numpy().view(np.int64)
-    return column.to_physical().cast(pl.Int64).to_numpy()
+        floats = values.astype(np.float64) + 0.0
+        return np.where(np.isnan(floats), _NAN, floats.view(np.int64)), nulls
+    return values.astype(np.int64), nulls
+
+
+def _bits(data: pa.Buffer | None, array: pa.Array) -> Mask:
+    """What Arrow holds as bits."""
+    if data is None:
+        return np.zeros(len(array), dtype=np.bool_)
+    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 def _from_integers(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
@@ -253,6 +276,15 @@ def _from_integers(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
         return pl.Series(name, values.view(np.uint64))
     column = pl.Series(name, values)
     return column.cast(pl.Int32).cast(dtype) if dtype == pl.Date else column.cast(dtype)
+
+
+def same_rows(frame: pl.DataFrame, left: Ints, right: Ints) -> Mask:
+    """Which of the rows at the places on the left are the same as their partners on the right."""
+    if _are_fixed(frame.schema):
+        rows = _encoded(frame, frame.columns)
+        same: Mask = (rows[left] == rows[right]).all(axis=1)
+        return same
+    return _same_rows(frame[left], frame[right])
 
 
 def _same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:

@@ -35,7 +35,7 @@ import polars as pl
 from slackwater.consistency import OutputLatency
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
-from slackwater.kernels.grouping import Keys
+from slackwater.kernels.grouping import Keys, same_rows
 from slackwater.operators import held
 from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
@@ -196,14 +196,10 @@ def _without_repetition(rows: Batch, said: Said, names: list[str], shows_size: b
     candidates = np.flatnonzero(again)
     if not len(candidates):
         return rows
-    results = rows.payload.select(names)
-    first, second = results[candidates], results[candidates + 1]
-    same = np.ones(len(candidates), dtype=np.bool_)
-    for name in names:
-        same &= first[name].eq_missing(second[name]).to_numpy()
-        if not same.any():
-            return rows
-    pairs = candidates[same]
+    results = pl.DataFrame([rows.payload.get_column(name) for name in names])
+    pairs = candidates[same_rows(results, candidates, candidates + 1)]
+    if not len(pairs):
+        return rows
     new_ve = rows.new_ve.copy()
     new_ve[pairs] = rows.new_ve[pairs + 1]
     keep = np.ones(rows.rows, dtype=np.bool_)

@@ -51,6 +51,9 @@ class NoResult(Exception):
 _UNCHANGING = (type(None), int, float, str, bytes, Decimal, dt.date, dt.timedelta)
 
 
+_FLOATS = (float, type(None))
+
+
 @dataclass(frozen=True)
 class Fold:
     """What is kept of a group, and how: `own` is the label that its values have, `start` their order."""
@@ -103,7 +106,7 @@ class Fold:
 
     def _typed(self, results: list[Any], reads: Ints) -> pl.DataFrame:
         """The results as a column; what the declared type cannot hold is refused."""
-        if self.dtype == pl.Float64 and all(type(result) is float for result in results):
+        if self.dtype == pl.Float64 and all(type(result) in _FLOATS for result in results):
             return pl.DataFrame([pl.Series(_RESULT, results, dtype=pl.Float64)])
         try:
             return payload_frame([{_RESULT: result} for result in results], self.schema)

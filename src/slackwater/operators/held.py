@@ -591,6 +591,8 @@ def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
     # how far it is from one to the other, in parts of the denominator
     over = _steps_over(part, total[some])
     value = _exactly_between(ends, over, part) if labels.is_numbered else _between(ends, over, part)
+    if some.all():
+        return pl.Series(value)
     at = np.where(some, np.cumsum(some) - 1, len(value))
     return pl.concat([pl.Series(value), pl.Series([None], dtype=pl.Float64)]).gather(at)
 

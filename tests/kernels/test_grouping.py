@@ -1,0 +1,70 @@
+"""Keys of every fixed type: numbered by identity, and given back as they were."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from slackwater.kernels.grouping import Keys, same_rows
+
+_DAY = dt.date(2024, 2, 29)
+_NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 1)
+
+TYPES: dict[pl.DataType, list[Any]] = {
+    pl.Int8(): [-128, 127],
+    pl.Int16(): [-(2**15), 1],
+    pl.Int32(): [-(2**31), 2**31 - 1],
+    pl.Int64(): [-(2**63), 2**63 - 1],
+    pl.UInt8(): [0, 255],
+    pl.UInt16(): [0, 2**16 - 1],
+    pl.UInt32(): [0, 2**32 - 1],
+    pl.UInt64(): [0, 2**64 - 1],
+    pl.Float32(): [0.5, math.nan],
+    pl.Float64(): [0.1, -math.inf],
+    pl.Boolean(): [True, False],
+    pl.Date(): [_DAY, dt.date(1900, 1, 1)],
+    pl.Datetime("us"): [_NOON, _NOON + dt.timedelta(days=1)],
+    pl.Datetime("ns", "UTC"): [_NOON.replace(tzinfo=dt.UTC), dt.datetime(1969, 1, 1, tzinfo=dt.UTC)],
+    pl.Duration("ms"): [dt.timedelta(milliseconds=-1), dt.timedelta(days=3)],
+    pl.Time(): [dt.time(0), dt.time(23, 59, 59, 999_999)],
+}
+each_type = pytest.mark.parametrize("dtype", TYPES, ids=str)
+
+
+@each_type
+def test_values_and_null_have_numbers_and_come_back(dtype: pl.DataType) -> None:
+    first, second = TYPES[dtype]
+    column = pl.Series("k", [first, None, second, first, None, second], dtype=dtype)
+    keys = Keys(pl.Schema({"k": dtype}))
+    numbers = keys.number(column.to_frame())
+    assert numbers.tolist() == [0, 1, 2, 0, 1, 2]
+    assert keys.take(np.array([2, 1, 0])).to_series().equals(column[[2, 1, 0]], null_equal=True)
+
+
+@each_type
+def test_a_part_of_a_column_is_read_from_where_it_begins(dtype: pl.DataType) -> None:
+    first, second = TYPES[dtype]
+    whole = pl.Series("k", [first] * 9 + [None, second, None] + [second] * 3, dtype=dtype)
+    keys = Keys(pl.Schema({"k": dtype}))
+    assert keys.number(whole.slice(8, 5).to_frame()).tolist() == [0, 1, 2, 1, 2]
+    pieces = pl.concat([whole.slice(10, 2), whole.slice(0, 1)], rechunk=False)
+    assert keys.number(pieces.to_frame()).tolist() == [2, 1, 0]
+
+
+def test_minus_zero_is_zero_and_every_nan_is_the_same() -> None:
+    bits = np.array([0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, 0x7FF8 << 48 | 1], dtype=np.uint64)
+    floats = pl.DataFrame({"k": bits.view(np.float64)})
+    assert Keys(floats.schema).number(floats).tolist() == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("words", [["a", "b"], [1, 2]], ids=["strings", "integers"])
+def test_rows_are_the_same_where_every_column_is(words: list[Any]) -> None:
+    one, other = words
+    frame = pl.DataFrame({"k": [one, one, None, None, other], "v": [math.nan, math.nan, 1.0, 1.0, 1.0]})
+    left, right = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4])
+    assert same_rows(frame, left, right).tolist() == [True, False, True, False]
