@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import socket
 import subprocess
@@ -21,10 +22,11 @@ from slackwater.distributed import host as hosts
 from slackwater.distributed import keeper
 from slackwater.distributed.bucket import Said, parcels_of
 from slackwater.distributed.host import Host
-from slackwater.distributed.parcels import From, Parcel, from_arrow, spread
+from slackwater.distributed.lines import Line, Message
+from slackwater.distributed.parcels import From, Parcel, from_arrow, spread, to_arrow
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.quarters import Quarters, clear, inode_of
-from slackwater.distributed.store import Place, Store
+from slackwater.distributed.store import Place, Received, Store
 from slackwater.ledger import Entry
 
 SOURCE = sw.stream({"k": int, "v": int}, name="s")
@@ -45,6 +47,15 @@ def _parcels(number: int) -> list[Parcel]:
     return list(parcels_of(From("0", 10 * number), (1, 0), spread(rows, ["k"], 1), 1))
 
 
+def _received(number: int, now: int) -> Received:
+    return Received.of([to_arrow(_parcels(number))], now)
+
+
+def _write_states_after(log_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "_LEAST_LOG", log_bytes)
+    monkeypatch.setattr(hosts, "weight", lambda _: 0)
+
+
 def _shown(said: Said) -> list[object]:
     schema = QUERY.schema
     return [(p.promise, list(p.batch(schema))) for p in said.parcels]
@@ -52,16 +63,16 @@ def _shown(said: Said) -> list[object]:
 
 def _undisturbed(root: Path) -> list[list[object]]:
     host = Host(_program(), Store(str(root)))
-    return [_shown(host.step(WHERE, number, _parcels(number), now=number)) for number in range(BATCHES)]
+    return [_shown(host.step(WHERE, number, _received(number, now=number))) for number in range(BATCHES)]
 
 
 @pytest.mark.parametrize("least", [0, 1 << 20], ids=["states often", "parcels only"])
 def test_a_new_host_goes_on(least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "_LEAST_LOG", least)
+    _write_states_after(least, monkeypatch)
     wanted = _undisturbed(tmp_path / "a")
     store = Store(str(tmp_path / "b"))
     for number in range(BATCHES):
-        said = Host(_program(), store).step(WHERE, number, _parcels(number), now=number)
+        said = Host(_program(), store).step(WHERE, number, _received(number, now=number))
         assert _shown(said) == wanted[number]
     if least == 0:
         files = [path.name for path in (tmp_path / "b" / "1" / "0").iterdir()]
@@ -72,13 +83,13 @@ def test_a_batch_may_be_repeated_and_a_query_taken_up_earlier(tmp_path: Path) ->
     wanted = _undisturbed(tmp_path / "a")
     host = Host(_program(), Store(str(tmp_path / "b")))
     for number in (0, 1, 1, 2, 3, 3, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6, 7):
-        assert _shown(host.step(WHERE, number, _parcels(number), now=number)) == wanted[number]
+        assert _shown(host.step(WHERE, number, _received(number, now=number))) == wanted[number]
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     host = Host(_program(), Store(str(tmp_path)))
     with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
-        host.step(WHERE, 3, _parcels(3), now=3)
+        host.step(WHERE, 3, _received(3, now=3))
     assert "batch 2 is missing" in error.value.detail
 
 
@@ -96,7 +107,7 @@ def test_hosts_may_take_turns(tmp_path: Path) -> None:
     wanted = _undisturbed(tmp_path / "a")
     hosts_ = [Host(_program(), Store(str(tmp_path / "b"))) for _ in range(2)]
     for number, which in enumerate((0, 1, 1, 0, 1, 0, 0, 1)):
-        said = hosts_[which].step(WHERE, number, _parcels(number), now=number)
+        said = hosts_[which].step(WHERE, number, _received(number, now=number))
         assert _shown(said) == wanted[number]
 
 
@@ -105,15 +116,15 @@ def test_a_batch_that_another_host_has_run_again_is_taken_from_there(tmp_path: P
     wanted = _undisturbed(tmp_path / "a")
     store = Store(str(tmp_path / "b"))
     one, other = (Host(_program(), store) for _ in range(2))
-    one.step(WHERE, 0, _parcels(7), now=0)
-    store.write_record(0, {WHERE: other.step(WHERE, 0, _parcels(0), now=0).standing.link})
-    assert _shown(one.step(WHERE, 1, _parcels(1), now=1)) == wanted[1]
+    one.step(WHERE, 0, _received(7, now=0))
+    store.write_record(0, {WHERE: other.step(WHERE, 0, _received(0, now=0)).standing.link})
+    assert _shown(one.step(WHERE, 1, _received(1, now=1))) == wanted[1]
     # and an attempt that is asked for again counts, whoever was there in the meantime
-    other.step(WHERE, 1, _parcels(6), now=1)
-    again = one.step(WHERE, 1, _parcels(1), now=1)
+    other.step(WHERE, 1, _received(6, now=1))
+    again = one.step(WHERE, 1, _received(1, now=1))
     assert _shown(again) == wanted[1]
     store.write_record(1, {WHERE: again.standing.link})
-    assert _shown(other.step(WHERE, 2, _parcels(2), now=2)) == wanted[2]
+    assert _shown(other.step(WHERE, 2, _received(2, now=2))) == wanted[2]
 
 
 @pytest.fixture
@@ -129,14 +140,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for started in keeper._started:
         started.wait(timeout=60)
     keeper._started.clear()
-    keeper._connections.clear()
+    keeper._lines.clear()
     assert not list(Path(temporary).iterdir()), "they leave nothing behind"
     Path(temporary).rmdir()
 
 
 def _asked(number: int, root: Path) -> keeper.Asked:
     pickled = pickle.dumps(_program())
-    return keeper.Asked(WHERE, number, number, _parcels(number), program=pickled, root=str(root))
+    rows = [to_arrow(_parcels(number))]
+    return keeper.Asked(WHERE, number, number, rows, program=pickled, root=str(root))
+
+
+def _parcels_of(told: Message) -> list[Parcel]:
+    return [parcel for rows in told.rows for parcel in from_arrow(rows)]
 
 
 def test_a_keeper_does_it_for_others(run: str, tmp_path: Path) -> None:
@@ -148,9 +164,24 @@ def test_a_keeper_does_it_for_others(run: str, tmp_path: Path) -> None:
             started.kill() if number == 2 else started.terminate()
             started.wait(timeout=60)
         told = keeper.ask(run, 0, _asked(number, tmp_path / "b"))
-        said = [(p.promise, list(p.batch(QUERY.schema))) for p in from_arrow(told.rows)]
+        said = [(p.promise, list(p.batch(QUERY.schema))) for p in _parcels_of(told)]
         assert said == wanted[number]
         assert told.header["standing"]["rows_in"] == 20
+
+
+def test_a_line_carries_messages_of_any_size_until_the_other_end_is_gone() -> None:
+    one, other = (Line(connection) for connection in multiprocessing.Pipe())
+    large = to_arrow([Parcel(1, 0, 0, "0", "", n, rows=1, data=bytes(1 << 20)) for n in range(3)])
+    messages = [Message({"n": 1}), Message({"n": 2}, [large, to_arrow([])]), Message({"n": 3}, [large])]
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.map(one.send, messages)
+        for message in messages:
+            told = other.receive()
+            assert (told.header, [*told.rows]) == (message.header, [*message.rows])
+        assert [*sent] == [None] * len(messages)
+    one.close()
+    with pytest.raises(EOFError):
+        other.receive()
 
 
 def test_a_program_that_a_keeper_cannot_read_is_told(run: str, tmp_path: Path) -> None:
@@ -248,13 +279,13 @@ def test_what_an_attempt_has_left_behind_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch is run, with its state written; then it is repeated, with other rows."""
-    monkeypatch.setattr(hosts, "_LEAST_LOG", 0)
+    _write_states_after(0, monkeypatch)
     store = Store(str(tmp_path / "b"))
-    Host(_program(), store).step(WHERE, 0, _parcels(7), now=0)
+    Host(_program(), store).step(WHERE, 0, _received(7, now=0))
     wanted = _undisturbed(tmp_path / "a")
-    monkeypatch.setattr(hosts, "_LEAST_LOG", 1 << 20)
+    _write_states_after(1 << 20, monkeypatch)
     for number in range(3):
-        said = Host(_program(), store).step(WHERE, number, _parcels(number), now=number)
+        said = Host(_program(), store).step(WHERE, number, _received(number, now=number))
         assert _shown(said) == wanted[number]
         store.write_record(number, {WHERE: said.standing.link})
 
@@ -264,24 +295,24 @@ def test_who_should_be_dead_spoils_nothing(
     least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host of an earlier run goes on behind every batch of the next one, with other rows."""
-    monkeypatch.setattr(hosts, "_LEAST_LOG", least)
+    _write_states_after(least, monkeypatch)
     wanted = _undisturbed(tmp_path / "a")
     store = Store(str(tmp_path / "b"))
     stale = Host(_program(), store)
-    stale.step(WHERE, 0, _parcels(70), now=0)
+    stale.step(WHERE, 0, _received(70, now=0))
     for number in range(BATCHES):
-        said = Host(_program(), store).step(WHERE, number, _parcels(number), now=number)
+        said = Host(_program(), store).step(WHERE, number, _received(number, now=number))
         assert _shown(said) == wanted[number]
         store.write_record(number, {WHERE: said.standing.link})
-        stale.step(WHERE, number + 1, _parcels(71 + number), now=0)
+        stale.step(WHERE, number + 1, _received(71 + number, now=0))
 
 
 def test_without_a_record_nobody_guesses(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     for seed in (1, 2):
-        Host(_program(), store).step(WHERE, 0, _parcels(seed), now=0)
+        Host(_program(), store).step(WHERE, 0, _received(seed, now=0))
     with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
-        Host(_program(), store).step(WHERE, 1, _parcels(3), now=1)
+        Host(_program(), store).step(WHERE, 1, _received(3, now=1))
     assert "came in 2 ways" in error.value.detail
 
 
@@ -289,16 +320,16 @@ def test_a_file_that_is_not_what_was_written_is_refused(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     host = Host(_program(), store)
     for number in range(2):
-        host.step(WHERE, number, _parcels(number), now=number)
+        host.step(WHERE, number, _received(number, now=number))
     first, second = sorted((tmp_path / "1" / "0").iterdir())
     spoiled = second.read_bytes()
     first.write_bytes(spoiled)
     with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
-        Host(_program(), store).step(WHERE, 2, _parcels(2), now=2)
+        Host(_program(), store).step(WHERE, 2, _received(2, now=2))
     assert "batch 0 is not what was written" in error.value.detail
     first.unlink()
     with pytest.raises(sw.OperatorError, match="cannot be restored") as error:
-        Host(_program(), store).step(WHERE, 2, _parcels(2), now=2)
+        Host(_program(), store).step(WHERE, 2, _received(2, now=2))
     assert "batch 0 is missing" in error.value.detail
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from slackwater.distributed.bucket import Bucket, Remembered, Said
-from slackwater.distributed.parcels import Parcel, in_order
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import FIRST, Place, Received, Store, linked
 from slackwater.distributed.weight import weight
@@ -20,8 +19,8 @@ from slackwater.errors import OperatorError
 
 __all__ = ["Host"]
 
-_LEAST_LOG = 16 << 20
-"""so many bytes of parcels are read again rather than that the state is written"""
+_LEAST_LOG = 64 << 20
+"""so many bytes of parcels are read again rather than that the state is written, or as many as it has"""
 _MOST_BATCHES = 256
 """... but not of more batches, if the state is no larger than that"""
 
@@ -61,9 +60,8 @@ class Host:
         self._program, self._store = program, store
         self._kept: dict[Place, _Kept] = {}
 
-    def step(self, place: Place, batch: int, parcels: list[Parcel], now: int) -> Said:
+    def step(self, place: Place, batch: int, received: Received) -> Said:
         """Run a batch in one of the buckets; it is durable when this returns."""
-        received = Received(in_order(parcels), now)
         kept = self._kept.get(place)
         if kept is not None and not self._is_of_record(place, kept):
             kept = None
@@ -77,7 +75,7 @@ class Host:
         link, written = self._store.write_parcels(place, batch, kept.link, received)
         # whatever ends it half way, what is kept could not be trusted
         self._kept.pop(place, None)
-        said = kept.bucket.step(received.parcels, now)
+        said = kept.bucket.step(received.parcels, received.now)
         kept.batch, kept.before, kept.link = batch, kept.link, link
         kept.log_bytes += written
         if kept.said is None or batch % _WEIGHED_EVERY == 0:
@@ -85,7 +83,7 @@ class Host:
         standing = replace(said.standing, state_bytes=kept.weight, link=link)
         kept.said = replace(said, standing=standing)
         kept.batches += 1
-        much = kept.log_bytes > max(_LEAST_LOG, kept.state_bytes)
+        much = kept.log_bytes > max(_LEAST_LOG, kept.state_bytes, kept.weight)
         many = kept.batches > _MOST_BATCHES and kept.state_bytes <= _LEAST_LOG
         if much or many:
             self._write_state(place, kept)

@@ -12,15 +12,14 @@ its host, and ends by itself: when those who asked are gone (their guardians, th
 them), or when nobody has asked for a while. Nothing is lost with it: what it knows is in the store. How
 keepers come and go is in quarters.py.
 
-Messages are Arrow streams over a Unix socket, in a directory that is the user's alone; both ends know a
-key. The program comes as its maker pickled it for the workers, by the same hands: nothing else is ever
+Messages (lines.py) go over a Unix socket, in a directory that is the user's alone; both ends know a key.
+The program comes as its maker pickled it for the workers, by the same hands: nothing else is ever
 unpickled, and nothing that came from a source.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pickle
 import select
@@ -30,9 +29,10 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,14 @@ import pyarrow as pa
 
 from slackwater.distributed.bucket import Said
 from slackwater.distributed.host import Host
-from slackwater.distributed.parcels import SCHEMA, Parcel, from_arrow, to_arrow
+from slackwater.distributed.lines import Line, Message
+from slackwater.distributed.parcels import Parcel, from_arrow, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.quarters import Quarters, clear, inode_of
-from slackwater.distributed.store import Place, Store
+from slackwater.distributed.store import Place, Received, Store
 from slackwater.errors import OperatorError, SlackwaterError
 
-__all__ = ["Asked", "Told", "ask", "forget", "slot_of"]
+__all__ = ["Asked", "ask", "forget", "slot_of"]
 
 IDLE_SECONDS = 600.0
 _START_SECONDS = 60.0
@@ -57,9 +58,16 @@ class Asked:
     """One step of one bucket."""
 
     def __init__(
-        self, place: Place, batch: int, now: int, parcels: list[Parcel], *, program: bytes, root: str
+        self,
+        place: Place,
+        batch: int,
+        now: int,
+        parcels: Sequence[pa.RecordBatch],
+        *,
+        program: bytes,
+        root: str,
     ) -> None:
-        self.header = {
+        header = {
             "stage": place.stage,
             "bucket": place.bucket,
             "batch": batch,
@@ -68,20 +76,13 @@ class Asked:
             "root": root,
             "guardian": _guardian(),
         }
-        self.parcels = parcels
+        self.message = Message(header, parcels)
         self.program = program
-
-
-class Told:
-    """The answer."""
-
-    def __init__(self, header: dict[str, Any], rows: pa.RecordBatch) -> None:
-        self.header, self.rows = header, rows
 
 
 # the side that asks
 
-_connections: dict[str, Connection] = {}
+_lines: dict[str, Line] = {}
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -91,28 +92,28 @@ def slot_of(bucket: int, most: int) -> int:
     return bucket % max(1, min(most, cores))
 
 
-def ask(run: str, slot: int, asked: Asked) -> Told:
+def ask(run: str, slot: int, asked: Asked) -> Message:
     """Have a keeper of this host do it; start it if there is none."""
-    message = _message(asked.header, to_arrow(asked.parcels))
     for _ in range(_TRIES - 1):
         try:
-            return _asked_once(run, slot, message, asked.program)
+            return _asked_once(run, slot, asked)
         except (EOFError, OSError):
             # it is gone: its store is not
-            _connections.pop(f"{run}/{slot}", None)
-    return _asked_once(run, slot, message, asked.program)
+            _lines.pop(f"{run}/{slot}", None)
+    return _asked_once(run, slot, asked)
 
 
-def _asked_once(run: str, slot: int, message: bytes, program: bytes) -> Told:
-    connection = _connected(run, slot)
-    connection.send_bytes(message)
-    header, rows = _parsed(connection.recv_bytes())
-    if header.get("needs") == "program":
-        connection.send_bytes(program)
-        header, rows = _parsed(connection.recv_bytes())
-    if "fact" in header:
+def _asked_once(run: str, slot: int, asked: Asked) -> Message:
+    line = _connected(run, slot)
+    line.send(asked.message)
+    told = line.receive()
+    if told.header.get("needs") == "program":
+        line.send(Message({}, [to_arrow([Parcel(0, 0, 0, "", "", 0, data=asked.program)])]))
+        told = line.receive()
+    if "fact" in told.header:
+        header = told.header
         raise OperatorError(header["fact"], detail=header["detail"], hint=header["hint"])
-    return Told(header, rows)
+    return told
 
 
 def forget(run: str, root: str) -> None:
@@ -121,34 +122,35 @@ def forget(run: str, root: str) -> None:
     for socket in quarters.sockets:
         try:
             with Client(str(socket), family="AF_UNIX", authkey=quarters.key) as connection:
-                connection.send_bytes(_message({"forget": root}, to_arrow([])))
-                connection.recv_bytes()
+                line = Line(connection)
+                line.send(Message({"forget": root}))
+                line.receive()
         except (EOFError, OSError, AuthenticationError):
             # it has ended by itself
             continue
 
 
-def _connected(run: str, slot: int) -> Connection:
+def _connected(run: str, slot: int) -> Line:
     name = f"{run}/{slot}"
-    if name not in _connections:
+    if name not in _lines:
         quarters = Quarters(run)
         with quarters.entered(slot):
-            connection = _try(quarters, slot)
-            if connection is None:
+            line = _try(quarters, slot)
+            if line is None:
                 quarters.socket(slot).unlink(missing_ok=True)
-                connection = _start(quarters, slot)
-        _connections[name] = connection
-    return _connections[name]
+                line = _start(quarters, slot)
+        _lines[name] = line
+    return _lines[name]
 
 
-def _try(quarters: Quarters, slot: int) -> Connection | None:
+def _try(quarters: Quarters, slot: int) -> Line | None:
     try:
-        return Client(str(quarters.socket(slot)), family="AF_UNIX", authkey=quarters.key)
+        return Line(Client(str(quarters.socket(slot)), family="AF_UNIX", authkey=quarters.key))
     except (FileNotFoundError, ConnectionError, EOFError):
         return None
 
 
-def _start(quarters: Quarters, slot: int) -> Connection:
+def _start(quarters: Quarters, slot: int) -> Line:
     """Start a keeper, and wait until it answers."""
     words = [quarters.path.name, str(slot), str(_guardian())]
     command = [sys.executable, "-m", "slackwater.distributed.keeper", *words]
@@ -164,7 +166,7 @@ def _start(quarters: Quarters, slot: int) -> Connection:
     # those that have ended are let go
     _started[:] = [*(other for other in _started if other.poll() is None), started]
     until = time.monotonic() + _START_SECONDS
-    while (connection := _try(quarters, slot)) is None:
+    while (line := _try(quarters, slot)) is None:
         if started.poll() is not None or time.monotonic() > until:
             said = quarters.log(slot).read_text(errors="replace")[-2000:]
             raise OperatorError(
@@ -173,7 +175,7 @@ def _start(quarters: Quarters, slot: int) -> Connection:
                 hint=f"{' '.join(command)} must run on every host",
             )
         time.sleep(0.02)
-    return connection
+    return line
 
 
 def _guardian() -> int:
@@ -257,35 +259,37 @@ class _Keeper:
     def _is_idle(self) -> bool:
         return not self._lock.locked() and time.monotonic() - self._asked_last > IDLE_SECONDS
 
-    def serve(self, connection: Connection) -> None:
+    def serve(self, line: Line) -> None:
         try:
             while True:
-                message = connection.recv_bytes()
+                message = line.receive()
                 with self._lock:
-                    header, rows = _parsed(message)
-                    self.guardians.add(header.get("guardian", 0))
-                    if "forget" in header:
-                        self._forget(header["forget"])
-                        connection.send_bytes(_message({}, to_arrow([])))
+                    self.guardians.add(message.header.get("guardian", 0))
+                    if "forget" in message.header:
+                        self._forget(message.header["forget"])
+                        line.send(Message({}))
                         continue
-                    connection.send_bytes(self._answered(connection, header, rows))
+                    line.send(self._answered(line, *message))
                     self._asked_last = time.monotonic()
         except (EOFError, OSError):
             # who asked is gone
             return
         finally:
             # also where something unforeseen has ended it: nobody is to wait for an answer
-            connection.close()
+            line.close()
 
     def _forget(self, root: str) -> None:
         self._hosts = {known: host for known, host in self._hosts.items() if known[1] != root}
         self._programs = {name: self._programs[name] for name, _ in self._hosts}
 
-    def _answered(self, connection: Connection, header: dict[str, Any], rows: pa.RecordBatch) -> bytes:
+    def _answered(self, line: Line, header: dict[str, Any], rows: Sequence[pa.RecordBatch]) -> Message:
         name, root = header["program"], header["root"]
         if name not in self._programs:
-            connection.send_bytes(_message({"needs": "program"}, to_arrow([])))
-            pickled = connection.recv_bytes()
+            line.send(Message({"needs": "program"}))
+            [given] = line.receive().rows
+            [parcel] = from_arrow(given)
+            assert parcel.data is not None, "it was asked for"
+            pickled = bytes(parcel.data)
             assert _name(pickled) == name, "the program that was asked for"
             try:
                 # made by who started the query, and brought here by its own workers
@@ -296,21 +300,19 @@ class _Keeper:
                     "detail": "".join(traceback.format_exception_only(problem)).strip(),
                     "hint": "what the query's functions import must be installed on every host",
                 }
-                return _message(fact, to_arrow([]))
+                return Message(fact)
         host = self._hosts.get((name, root))
         if host is None:
             host = self._hosts[name, root] = Host(self._programs[name], Store(root))
         place = Place(header["stage"], header["bucket"])
         try:
-            said = host.step(place, header["batch"], from_arrow(rows), header["now"])
+            said = host.step(place, header["batch"], Received.of(rows, header["now"]))
         except SlackwaterError as problem:
-            fact = {"fact": problem.fact, "detail": problem.detail, "hint": problem.hint}
-            return _message(fact, to_arrow([]))
+            return Message({"fact": problem.fact, "detail": problem.detail, "hint": problem.hint})
         except Exception as problem:  # noqa: BLE001  # whatever it is, who asked has to know
             trace = "".join(traceback.format_exception(problem))
-            fact = {"fact": f"{place} failed: {problem!r}", "detail": trace, "hint": ""}
-            return _message(fact, to_arrow([]))
-        return _message(_told(said), to_arrow(said.parcels))
+            return Message({"fact": f"{place} failed: {problem!r}", "detail": trace, "hint": ""})
+        return Message(_told(said), [to_arrow(said.parcels)])
 
 
 def _told(said: Said) -> dict[str, Any]:
@@ -337,25 +339,7 @@ def main(run: str, slot: int, guardian: int) -> None:
             except (AuthenticationError, EOFError, OSError):
                 # somebody else, or somebody who is gone
                 continue
-            threading.Thread(target=keeper.serve, args=(connection,), daemon=True).start()
-
-
-# messages
-
-
-def _message(header: dict[str, Any], rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    schema = SCHEMA.with_metadata({"header": json.dumps(header)})
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(rows.replace_schema_metadata(schema.metadata))
-    message: bytes = sink.getvalue().to_pybytes()
-    return message
-
-
-def _parsed(message: bytes) -> tuple[dict[str, Any], pa.RecordBatch]:
-    reader = pa.ipc.open_stream(pa.py_buffer(message))
-    header: dict[str, Any] = json.loads(reader.schema.metadata[b"header"])
-    return header, reader.read_next_batch()
+            threading.Thread(target=keeper.serve, args=(Line(connection),), daemon=True).start()
 
 
 def _name(program: bytes) -> str:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from slackwater import persistence
 from slackwater.distributed.files import Directory
-from slackwater.distributed.parcels import Parcel, from_arrow, to_arrow
+from slackwater.distributed.parcels import SCHEMA, Parcel, from_arrow, in_order
 from slackwater.distributed.program import Program
 from slackwater.errors import OperatorError, PlanError
 from slackwater.ledger import Entry
@@ -59,10 +59,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came in with a batch, in the order of arrival."""
+    """What came in with a batch: rows as they came, and the parcels in the order of their origins."""
 
+    rows: Sequence[pa.RecordBatch]
     parcels: list[Parcel]
     now: int
+
+    @classmethod
+    def of(cls, rows: Sequence[pa.RecordBatch], now: int) -> Received:
+        """At that time."""
+        return cls(rows, in_order(parcel for each in rows for parcel in from_arrow(each)), now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,21 +163,24 @@ class Store:
     ) -> tuple[str, int]:
         """Write down what came in behind a link; the new link, and how many bytes that is."""
         link = linked(before, received)
-        rows = to_arrow(received.parcels)
-        schema = rows.schema.with_metadata({"now": str(received.now)})
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(rows.replace_schema_metadata(schema.metadata))
-        data = sink.getvalue()
-        self._directory.write(_path(place, _File(batch, before, link)), data)
-        return link, len(data)
+        schema = SCHEMA.with_metadata({"now": str(received.now)})
+        written = 0
+
+        def write(file: pa.NativeFile) -> None:
+            nonlocal written
+            with pa.ipc.new_stream(file, schema) as writer:
+                for rows in received.rows:
+                    writer.write_batch(rows)
+            written = file.tell()
+
+        self._directory.write_with(_path(place, _File(batch, before, link)), write)
+        return link, written
 
     def _read_parcels(self, place: Place, file: _File) -> Received:
         path = self._directory.path(_path(place, file))
         with self._directory.files.open_input_file(path) as opened:
             table = pa.ipc.open_stream(opened.read_buffer()).read_all()
-        parcels = [parcel for rows in table.to_batches() for parcel in from_arrow(rows)]
-        received = Received(parcels, int(table.schema.metadata[b"now"]))
+        received = Received.of(table.to_batches(), int(table.schema.metadata[b"now"]))
         if linked(file.before, received) != file.link:
             raise _not_whole(place, f"what came in with batch {file.batch} is not what was written")
         return received

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from slackwater.distributed.keeper import Asked, ask, slot_of
-from slackwater.distributed.parcels import SCHEMA, SINK, Parcel, from_arrow, to_arrow
+from slackwater.distributed.parcels import SCHEMA, SINK, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
@@ -117,20 +117,21 @@ def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
         assert context is not None, "this runs in tasks"
         bucket = context.partitionId()
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        mine: list[Parcel] = []
+        mine: list[pa.RecordBatch] = []
         now = 0
         for rows in batches:
             # all rows of a batch tell its time, also those for others
             now = max(now, pc.max(rows.column("now")).as_py() or 0)
             here = pc.equal(rows.column("stage"), number)
-            mine += from_arrow(rows.filter(here))
-            passing = rows.filter(pc.invert(here))
-            if passing.num_rows:
-                yield _plain(passing)
+            if pc.all(here).as_py():
+                mine.append(_plain(rows))
+                continue
+            mine.append(_plain(rows.filter(here)))
+            yield _plain(rows.filter(pc.invert(here)))
         place = Place(number, bucket)
         asked = Asked(place, batch, now, mine, program=program, root=settings.root)
         told = ask(settings.run, slot_of(bucket, settings.slots), asked)
-        yield _plain(told.rows)
+        yield from told.rows
         origin = f"{number}/{bucket}"
         news = [news_parcel(STANDING, origin, told.header["standing"])]
         if told.header["entries"]:
