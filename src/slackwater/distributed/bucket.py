@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class Standing:
     """the least promise of its inputs"""
     held_by: str
     """what holds it back: a partition of a source, followed back to it through earlier stages"""
+    promises: dict[str, int] = field(default_factory=dict)
+    """what each source has promised that enters here"""
     state_bytes: int = 0
     """how much memory it takes, when that was looked at last"""
     link: str = ""
@@ -118,6 +120,9 @@ class Bucket:
             if isinstance(feed.node, Source) and feed.has_partitions
             else None
             for feed in self._feeds
+        ]
+        self._combining = [
+            None if feed.source is None else program.combining(feed.source) for feed in self._feeds
         ]
         self._frontiers = [Frontier(self._policy(feed)) for feed in self._feeds]
         self._frontiers += (Frontier(program.policy(source)) for source in self._watched_sources())
@@ -184,7 +189,7 @@ class Bucket:
         for place, feed in enumerate(self._feeds):
             # each row is counted where it enters the query
             if feed.node is feed.source and self._speaks(broadcast=feed.broadcast):
-                rows_in += sum(parcel.rows for parcel in arrived[place])
+                rows_in += sum(parcel.read for parcel in arrived[place])
             if feed.has_partitions or feed.source is None:
                 self._take_in(place, arrived[place], before[place])
         for place, node in enumerate(self._exits):
@@ -243,7 +248,9 @@ class Bucket:
         feed, frontier = self._feeds[place], self._frontiers[place]
         schema = feed.entrance.schema
         repeats = self._repeats[place]
-        fresh = (repeats.without(p.origin, *p.tagged(schema)) for p in parcels if p.rows)
+        self._take_sums(place, [parcel for parcel in parcels if parcel.stands_for], before)
+        as_read = (p for p in parcels if p.rows and not p.stands_for)
+        fresh = (repeats.without(p.origin, *p.tagged(schema)) for p in as_read)
         batch = Batch.concat([Batch.empty(schema), *fresh])
         batch = self._without_late(place, batch, before)
         promise = self._promise(place)
@@ -256,6 +263,23 @@ class Bucket:
         for part in parts:
             self._dataflow.push(feed.entrance, part)
             self._dataflow.run_until_quiet()
+
+    def _take_sums(self, place: int, parcels: list[Parcel], before: int) -> None:
+        """Rows that were combined where they were read go to who adds them up."""
+        if not parcels:
+            return
+        combining = self._combining[place]
+        assert combining is not None, "only then they are combined"
+        [aggregate] = (each for each in self._dataflow.operators if each.node is combining.aggregate)
+        # each has columns for the sums that it needs
+        by_columns: dict[tuple[str, ...], list[Batch]] = {}
+        for parcel in parcels:
+            sums = parcel.sums()
+            combining.require_promised(sums, before)
+            by_columns.setdefault(tuple(sums.schema), []).append(sums)
+        for batches in by_columns.values():
+            aggregate.take_sums(Batch.concat(batches))
+        self._dataflow.run_until_quiet()
 
     def _without_late(self, place: int, batch: Batch, before: int) -> Batch:
         """What comes behind a promise that a policy has made in a source's name goes to the ledger."""
@@ -341,6 +365,11 @@ class Bucket:
             state_rows + sum(mender.state_rows for mender in self._menders),
             min(map(self._promise, places), default=BEGIN),
             self._held_by(places) if places else "",
+            {
+                feed.source.stream_name: self._promise(place)
+                for place, feed in enumerate(self._feeds)
+                if feed.source is not None and feed.node is feed.source
+            },
         )
 
     def remembered(self) -> Remembered:
@@ -386,19 +415,29 @@ def _turned_by(parcel: Parcel) -> Dial:
 
 
 def parcels_of(
-    sender: From, address: tuple[int, int], shares: Iterable[tuple[int, Batch]], buckets: int
+    sender: From,
+    address: tuple[int, int],
+    shares: Iterable[tuple[int, Batch]],
+    buckets: int,
+    stand_for: int = 0,
 ) -> Iterator[Parcel]:
-    """The parcels of an origin for one input: those with rows, and one for every bucket without."""
+    """The parcels of an origin for one input: those with rows, and one for every bucket without.
+
+    If the rows were combined, the first parcel stands for all that no other does.
+    """
     stage, feed = address
     origin, promise, latest, now, name, first, slowest, held_by = sender
     silent = np.ones(buckets, dtype=np.bool_)
+    shares = [(bucket, batch) for bucket, batch in shares if batch.rows]
+    more = stand_for - sum(batch.rows for _, batch in shares)
     for bucket, batch in shares:
-        if not batch.rows:
-            continue
         silent[bucket] = False
         for number, part in enumerate(batch.split(MOST_ROWS), first):
             data = pack(part)
             progress = promise, latest, slowest, held_by, now
-            yield Parcel(stage, bucket, feed, origin, name, number, *progress, part.rows, data)
+            stands_for = part.rows + more if stand_for else 0
+            more = 0
+            counts = part.rows, stands_for
+            yield Parcel(stage, bucket, feed, origin, name, number, *progress, *counts, data)
     for bucket in np.flatnonzero(silent).tolist():
         yield Parcel(stage, bucket, feed, origin, name, first, promise, latest, slowest, held_by, now)

@@ -85,6 +85,7 @@ SCHEMA = pa.schema(
         ("held_by", pa.string()),
         ("now", pa.int64()),
         ("rows", pa.int64()),
+        ("stands_for", pa.int64()),
         ("data", pa.binary()),
     ]
 )
@@ -138,7 +139,21 @@ class Parcel:
     now: int = 0
     """the time of the batch"""
     rows: int = 0
+    stands_for: int = 0
+    """how many rows of the source were combined to these; 0 if they are rows as they were read"""
     data: bytes | memoryview | None = None
+
+    @property
+    def read(self) -> int:
+        """How many rows of a source are in it."""
+        return self.stands_for or self.rows
+
+    def sums(self) -> Batch:
+        """The rows, if they were combined: they have columns of their own (operators/combined.py)."""
+        assert self.data is not None, "they are there"
+        frame = pl.read_ipc_stream(io.BytesIO(self.data))
+        vs, ve = (frame.get_column(name).to_numpy() for name in (_VS, _NEW))
+        return Batch.inserts(vs, ve, frame.drop(_VS, _NEW))
 
     def batch(self, schema: pl.Schema) -> Batch:
         """The rows."""

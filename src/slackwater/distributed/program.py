@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 import polars as pl
 
 from slackwater.consistency import OutputLatency
+from slackwater.distributed.combining import Combining, combining_of
 from slackwater.errors import PlanError
 from slackwater.plan.exchanges import Cut, Stage, cut
 from slackwater.plan.functions import Function, functions_in
@@ -27,7 +28,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """of what buckets remember; another one cannot be read"""
 
 
@@ -78,6 +79,14 @@ class Program:
             if node in watched:
                 to.append(Target(number, len(stage.feeds) + watched.index(node), None))
         return to
+
+    def combining(self, source: Source) -> Combining | None:
+        """How the rows of a source are combined before they are sent, if they are."""
+        to = self.targets(source)
+        if self.functions or len(to) != 1 or to[0].columns is None:
+            return None
+        stage = self.stage(to[0].stage)
+        return combining_of(stage, stage.feeds[to[0].feed])
 
     def policy(self, source: Source) -> Progress:
         """How the partitions of a source come to promise something."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from slackwater.consistency import Dial
 from slackwater.distributed.bucket import Bucket, Said, pack_turn, parcels_of
+from slackwater.distributed.combining import Combiner
 from slackwater.distributed.parcels import (
     BEAT,
     CONTROL,
@@ -55,6 +56,10 @@ class Rehearsal:
             for number in range(program.buckets)
         }
         self._promises: dict[tuple[str, str], int] = {}
+        self._promised: dict[str, int] = {}
+        """what each source has promised, all of its partitions together"""
+        self.combines = True
+        """whether rows are combined before they are sent, where they may be"""
         self.ledger = Ledger()
         self.output = Output(program.schema, self.ledger, program.properties)
 
@@ -88,6 +93,7 @@ class Rehearsal:
                         entry.element, reason=entry.reason, place=entry.place, detail=entry.detail
                     )
                 said.append(told)
+        self._promised = {k: v for told in said for k, v in told.standing.promises.items()}
         self._deliver([parcel for parcel in parcels if parcel.stage == SINK])
         return said
 
@@ -102,10 +108,17 @@ class Rehearsal:
         counts = [p.control for p in rows.controls if isinstance(p.control, ExternalCti)]
         parcels: list[Parcel] = []
         buckets = self._program.buckets
+        combining = self._program.combining(source) if self.combines else None
+        shares = [(rows.data(), 0)]
+        if combining is not None:
+            before = self._promised.get(source.stream_name, BEGIN)
+            shares = Combiner(combining).shares(rows.data(), before)
         for target in self._program.targets(source):
-            shares = shared(rows.data(), target.columns, buckets, name)
             address = target.stage, target.feed
-            parcels += parcels_of(From(name, promise, latest), address, shares, buckets)
+            for first, (some, stand_for) in enumerate(shares):
+                spread = shared(some, target.columns, buckets, name)
+                sender = From(name, promise, latest, first=first * rows.rows)
+                parcels += parcels_of(sender, address, spread, buckets, stand_for)
             if counts and target.columns == (ORIGIN,):
                 where = target.stage, bucket_of(name, buckets), target.feed
                 parcels.append(Parcel(*where, name, "", rows.rows, data=pack_counts(counts)))

@@ -37,6 +37,7 @@ from slackwater.distributed.program import Program
 from slackwater.errors import OperatorError, PlanError
 from slackwater.ledger import Entry
 from slackwater.runtime.edge import RAISE
+from slackwater.times import BEGIN
 
 __all__ = ["FIRST", "Place", "Received", "Store", "linked"]
 
@@ -90,7 +91,7 @@ def linked(before: str, received: Received) -> str:
     """The link that follows another one."""
     digest = hashlib.blake2b(f"{before} {received.now}".encode(), digest_size=8)
     for p in received.parcels:
-        told = p.promise, p.latest, p.slowest, p.held_by
+        told = p.promise, p.latest, p.slowest, p.held_by, p.stands_for
         digest.update(repr((p.feed, p.origin, p.part, p.number, *told, p.rows)).encode())
         if p.data is not None:
             digest.update(p.data)
@@ -276,6 +277,13 @@ class Store:
         if link is None:
             raise _not_whole(place, f"the record of batch {batch} does not know it")
         return str(link)
+
+    def promised(self, source: str, batch: int) -> int | None:
+        """What a source had promised when a batch began; None if nobody has written that down."""
+        if batch == 0:
+            return BEGIN
+        promise = (self.record(batch - 1) or {}).get("promises", {}).get(source)
+        return None if promise is None else int(promise)
 
     def last_record(self) -> dict[str, Any] | None:
         """That of the last batch."""

@@ -36,7 +36,7 @@ from slackwater.consistency import OutputLatency
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys, same_rows
-from slackwater.operators import held
+from slackwater.operators import combined, held
 from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
 from slackwater.plan import nodes
@@ -114,13 +114,25 @@ class Aggregate:
         weighed = self.sums.weigh(rows.payload)
         evaluated = self.held.evaluated(rows.payload)
         key = state.keys.number(rows.payload)
+        labels = self.held.labels_of(state.held, evaluated, rows.vs)
+        weights = Weights(key, labels, self.sums.lay(state.layout, weighed, rows.rows))
+        return self._taken_in(state, rows, weights)
+
+    def on_sums(self, state: State, rows: Batch) -> Batch:
+        """The same for combined rows: see operators/combined.py."""
+        events, weighed = combined.weighed(rows)
+        key = state.keys.number(rows.payload)
+        added = self.sums.lay(state.layout, weighed, rows.rows)
+        added[:, 0] = events
+        labels = np.zeros((rows.rows, self.held.labels), dtype=np.int64)
+        return self._taken_in(state, rows, Weights(key, labels, added))
+
+    def _taken_in(self, state: State, rows: Batch, weights: Weights) -> Batch:
         horizon = state.timelines.horizon
         if horizon < INF:
             starts = rows.vs[rows.is_insert]
             if len(starts):
                 horizon = max(horizon, int(starts.max()))
-        labels = self.held.labels_of(state.held, evaluated, rows.vs)
-        weights = Weights(key, labels, self.sums.lay(state.layout, weighed, rows.rows))
         if state.layout.width > state.timelines.width:
             state.timelines.widen(state.layout.width)
         return self._shown(state, state.timelines.touch(rows, weights, len(state.keys), horizon))

@@ -36,7 +36,7 @@ from slackwater.plan.lifetimes import Floor, Term
 from slackwater.plan.properties import output_latencies
 from slackwater.times import INF
 
-__all__ = ["preaggregated"]
+__all__ = ["is_rounded", "preaggregated"]
 
 _WIDE = pl.Decimal(38, 0)
 _MOST_DIGITS = 20
@@ -69,7 +69,7 @@ def _is_coarse(node: n.Node, below: list[bool]) -> bool:
     """Whether rows begin and end at multiples of some step only."""
     match node:
         case n.AlterLifetime():
-            return _is_rounded(node.lifetime.start) and _is_rounded(node.lifetime.end)
+            return is_rounded(node.lifetime.start) and is_rounded(node.lifetime.end)
         case n.Source() | n.Deletes() | n.PointAtEnd() | n.Chop() | n.Session() | n.ClipBy():
             return False
         case _:
@@ -77,7 +77,8 @@ def _is_coarse(node: n.Node, below: list[bool]) -> bool:
             return bool(below) and all(below)
 
 
-def _is_rounded(term: Term) -> bool:
+def is_rounded(term: Term) -> bool:
+    """Whether it is always a multiple of some step."""
     return all(isinstance(atom, Floor) for part in term.sums() for atom, _ in part.atoms)
 
 

@@ -36,6 +36,7 @@ from slackwater.errors import PlanError
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
+from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.step import CountingStep, ToldStep, TurnableStep
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.nodes import (
@@ -94,6 +95,12 @@ class Running:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
         self._emit(self._process(queue.port, queue.batches.popleft()))
+
+    def take_sums(self, rows: Batch) -> None:
+        """Take in rows that were combined elsewhere, of which nothing has to be judged."""
+        assert isinstance(self.step, Aggregate), "only sums can be combined"
+        self.rows_in += rows.rows
+        self._emit(self.step.on_sums(self.state, rows))
 
     def turn(self, dial: Dial) -> None:
         """Wait and remember for so long from now on, if the dial has placed it."""

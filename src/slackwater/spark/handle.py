@@ -124,7 +124,8 @@ class SparkQuery:
                 before, batch, standings, rows_out=rows_out, promise=promise, held_by=held_by
             )
             links = {Place(each.stage, each.bucket): each.link for each in standings}
-            self._store.write_record(batch, links, asdict(self.progress))
+            promises = {name: told for each in standings for name, told in each.promises.items()}
+            self._store.write_record(batch, links, {**asdict(self.progress), "promises": promises})
             self._news.notify_all()
 
     def _set_aside(self, batch: int, entries: list[Entry]) -> None:

@@ -15,9 +15,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.bucket import parcels_of
+from slackwater.distributed.combining import Combiner
 from slackwater.distributed.files import opened
 from slackwater.distributed.parcels import From, Parcel, bucket_of, pack_counts, shared, to_arrow
-from slackwater.distributed.program import Target
+from slackwater.distributed.program import Program
+from slackwater.distributed.store import Store
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.exchanges import ORIGIN
@@ -63,13 +65,16 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
 
 
 def dispatching(
-    source: Source, given: Unread, to: list[Target], buckets: int
+    source: Source, given: Unread, program: Program, root: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task does with the rows that it reads: parcels of them, for every bucket."""
     # what is named here is all that the tasks get to know
     name, schema = source.stream_name, source.schema
     frame = given.frame if isinstance(given.frame, Files | Kafka) else None
     form, partition = given.form, given.partition
+    to, buckets = program.targets(source), program.buckets
+    # who repeats itself is recognised by rows
+    combining = None if isinstance(given.frame, Kafka) else program.combining(source)
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -78,6 +83,11 @@ def dispatching(
         sent = 0
         progress: dict[str, tuple[int, int]] = {}
         counts: dict[str, list[ExternalCti]] = {}
+        combiner = None if combining is None else Combiner(combining)
+        promised = None
+        if combiner is not None:
+            number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+            promised = Store(root).promised(name, number)
         ledger = Ledger()
         reading = Reading(name, form, schema, ledger)
         read: Iterator[tuple[str, str, Batch]]
@@ -96,14 +106,18 @@ def dispatching(
             progress[origin] = max(known[0], promise), max(known[1], latest)
             told = (placed.control for placed in batch.controls)
             counts.setdefault(origin, []).extend(c for c in told if isinstance(c, ExternalCti))
+            shares = [(batch.data(), 0)]
+            if combiner is not None:
+                shares = combiner.shares(batch.data(), promised)
             parcels: list[Parcel] = []
-            for target in to:
-                shares = shared(batch.data(), target.columns, buckets, origin)
+            for rows, stand_for in shares:
                 sender = From(origin, part=part or task, first=sent)
-                address = target.stage, target.feed
-                parcels += (p for p in parcels_of(sender, address, shares, buckets) if p.rows)
-            sent += 1 + batch.rows
-            yield to_arrow(parcels)
+                for target in to:
+                    spread = shared(rows, target.columns, buckets, origin)
+                    address = target.stage, target.feed
+                    parcels += parcels_of(sender, address, spread, buckets, stand_for)
+                sent += 1 + rows.rows
+            yield to_arrow([parcel for parcel in parcels if parcel.rows])
         last: list[Parcel] = []
         for origin, (promise, latest) in progress.items():
             for target in to:

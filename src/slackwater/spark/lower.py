@@ -32,7 +32,8 @@ OBSERVED = "slackwater"
 
 _COLUMNS = (
     "stage int, bucket int, feed int, origin string, part string, number bigint, "
-    "promise bigint, latest bigint, slowest bigint, held_by string, now bigint, rows bigint, data binary"
+    "promise bigint, latest bigint, slowest bigint, held_by string, now bigint, rows bigint, "
+    "stands_for bigint, data binary"
 )
 
 
@@ -62,7 +63,7 @@ def lowered(
     # in the plan's order, whatever that of the inputs: Spark knows its sources by their number
     for source in program.sources:
         given = inputs[source]
-        dispatch = dispatching(source, given, program.targets(source), program.buckets)
+        dispatch = dispatching(source, given, program, settings.root)
         dispatched.append(frame_of(spark, given).mapInArrow(dispatch, _COLUMNS))
     now = f.unix_micros(f.current_timestamp())
     parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
