@@ -33,6 +33,7 @@ from slackwater.validity import Validator
 
 # histories are tiny here: what is done now and then must be done at every turn, or it is never tried
 buffer.LEAST_ROOM = 1
+buffer.MANY_ROWS = 2
 timelines._LEAST_TAKING = 0
 timelines._MANY_ROWS, timelines._SEEN = 1, 4
 arrays.LEAST = 1

@@ -313,6 +313,12 @@ class Batch:
         payload = self.payload.filter(pl.Series(mask, dtype=pl.Boolean))
         return Batch(self.vs[mask], self.old_ve[mask], self.new_ve[mask], payload, controls)
 
+    def take(self, rows: npt.NDArray[np.int64]) -> Batch:
+        """These data rows, in that order, without control elements."""
+        # without columns they are all alike
+        payload = self.payload[rows] if self.payload.width else self.payload.head(len(rows))
+        return Batch(self.vs[rows], self.old_ve[rows], self.new_ve[rows], payload)
+
     def slice(self, start: int, stop: int) -> Batch:
         """The data rows from start to stop, without control elements."""
         payload = self.payload.slice(start, max(0, stop - start))

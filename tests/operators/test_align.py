@@ -166,10 +166,14 @@ def _revised(rng: np.random.Generator, size: int) -> list[Element]:
     return [*elements, sw.cti(None)]
 
 
+@pytest.mark.parametrize("many", [3, 10**9], ids=["as they came", "entered"])
 @pytest.mark.parametrize("query", [S.align("inf"), S.align(15), S.cleanse(), S.sort("a")])
-def test_room_is_made_without_losing_anything(query: sw.Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With little room, what is alive is moved together again and again."""
+def test_room_is_made_without_losing_anything(
+    query: sw.Query, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little room, what is alive is moved together again and again; many inserts wait apart."""
     monkeypatch.setattr(buffer, "LEAST_ROOM", 4)
+    monkeypatch.setattr(buffer, "MANY_ROWS", many)
     elements = _revised(np.random.default_rng(7), 3000)
     expected = History.of(elements)
     assert len(expected) > 200

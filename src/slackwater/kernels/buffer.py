@@ -214,8 +214,8 @@ def pop_due(limit, counts, live, cell, above, below, cell_head, due_time, due_sl
 
 
 @njit(cache=True)
-def pop_frozen(cti, counts, new, live, cell, above, below, cell_head, sync_time, sync_slot):
-    """Release inserts in order of start, up to the first whose end may still change.
+def pop_frozen(cti, limit, counts, new, live, cell, above, below, cell_head, sync_time, sync_slot):
+    """Release inserts in order of start, up to the limit, or the first whose end may still change.
 
     Their slots, and the start of that first one (INF if there is none). All changes are inserts, so
     that their sync is their start and never moves.
@@ -225,6 +225,8 @@ def pop_frozen(cti, counts, new, live, cell, above, below, cell_head, sync_time,
     while counts[BY_SYNC]:
         slot = sync_slot[0]
         if live[slot]:
+            if sync_time[0] > limit:
+                break
             if new[slot] >= cti and cti != INF:
                 return out[:size], sync_time[0]
             live[slot] = False

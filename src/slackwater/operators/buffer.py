@@ -10,6 +10,9 @@ starts from an end that exists outside, so that held changes may leave in any or
 A batch costs what it holds and what it releases. Changes that have gone leave their room behind; when
 there is none left, what is alive is moved together, which costs as much as what came in since.
 
+Many inserts at once are *fresh* until something is asked for. Often the next promise releases nearly all
+of them; then they are sorted, which is less than to enter each into a table and two heaps.
+
 kernels/buffer.py has the loops. Used by Align, Sort and Finalize.
 """
 
@@ -37,6 +40,13 @@ Mask = npt.NDArray[np.bool_]
 
 LEAST_ROOM = 256
 """tests make this small, so that room is made often"""
+MANY_ROWS = 1000
+"""so many inserts may wait as they came"""
+
+
+def _are_inserts(rows: Batch) -> bool:
+    """Whether all of them are, and say something."""
+    return bool((rows.is_insert & (rows.new_ve != rows.vs)).all())
 
 
 def _none(dtype: type = np.int64) -> Any:
@@ -74,17 +84,30 @@ class Buffer:
     sync_slot: Ints = field(default_factory=_none)
     due_time: Ints = field(default_factory=_none)
     due_slot: Ints = field(default_factory=_none)
+    fresh: list[Batch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.keys = Keys(pl.Schema({**self.schema, "vs": pl.Int64()}))
 
     def __len__(self) -> int:
-        return int(self.counts[buffer.LIVE])
+        return int(self.counts[buffer.LIVE]) + sum(rows.rows for rows in self.fresh)
 
     def hold(self, rows: Batch, due: Times | int = INF, only: Mask | None = None) -> Mask:
         """Hold rows back, or only some, and then also those that continue a held change; which ones."""
         if not rows.rows:
             return np.zeros(0, dtype=np.bool_)
+        if not self.timed and only is None and rows.rows >= MANY_ROWS and _are_inserts(rows):
+            self.fresh.append(rows)
+            return np.ones(rows.rows, dtype=np.bool_)
+        for waiting in self._take_fresh():
+            self._absorb(waiting, INF, None)
+        return self._absorb(rows, due, only)
+
+    def _take_fresh(self) -> list[Batch]:
+        fresh, self.fresh = self.fresh, []
+        return fresh
+
+    def _absorb(self, rows: Batch, due: Times | int, only: Mask | None) -> Mask:
         self._make_room(rows.rows)
         number = self.keys.number(rows.payload.with_columns(pl.Series("vs", rows.vs)))
         dues = np.full(rows.rows, due) if isinstance(due, int) else due
@@ -122,34 +145,58 @@ class Buffer:
 
     def before(self, cti: int) -> Batch:
         """Release everything with sync < cti (cti(INF): everything), in order of sync."""
-        if not self.room:
-            return Batch.empty(self.schema)
-        slots = kernel.pop_before(
-            cti,
-            self.counts,
-            self.old,
-            self.new,
-            self.live,
-            *self._links(),
-            self.sync_time,
-            self.sync_slot,
-        )
-        return self._rows(slots)
+        fresh = Batch.concat([Batch.empty(self.schema), *self._take_fresh()])
+        released = Batch.empty(self.schema)
+        if self.room:
+            slots = kernel.pop_before(
+                cti,
+                self.counts,
+                self.old,
+                self.new,
+                self.live,
+                *self._links(),
+                self.sync_time,
+                self.sync_slot,
+            )
+            released = self._rows(slots)
+        return self._with_fresh(released, fresh, (fresh.vs < cti) | (cti == INF))
 
     def frozen(self, cti: int) -> tuple[Batch, int]:
         """Release inserts in order of vs, up to the first that is not fully frozen; and its vs."""
-        if not self.room:
-            return Batch.empty(self.schema), INF
-        slots, first = kernel.pop_frozen(
-            cti, self.counts, self.new, self.live, *self._links(), self.sync_time, self.sync_slot
-        )
-        return self._rows(slots), int(first)
+        fresh = Batch.concat([Batch.empty(self.schema), *self._take_fresh()])
+        waits = (fresh.new_ve >= cti) & (cti != INF)
+        first = int(fresh.vs[waits].min()) if waits.any() else INF
+        released = Batch.empty(self.schema)
+        if self.room:
+            slots, held = kernel.pop_frozen(
+                cti,
+                first,
+                self.counts,
+                self.new,
+                self.live,
+                *self._links(),
+                self.sync_time,
+                self.sync_slot,
+            )
+            released, first = self._rows(slots), min(first, int(held))
+        return self._with_fresh(released, fresh, ~waits & (fresh.vs <= first)), first
+
+    def _with_fresh(self, released: Batch, fresh: Batch, go: Mask) -> Batch:
+        """Release some of the fresh rows as well, by their starts; the others are held."""
+        if not fresh.rows:
+            return released
+        if not go.all():
+            self._absorb(fresh.where(~go), INF, None)
+            fresh = fresh.where(go)
+        both = Batch.concat([released, fresh])
+        return both.take(np.argsort(both.sync, kind="stable"))
 
     def forget_ends_before(self, time: int) -> None:
         """Changes that lead to an end before this time are not needed any more.
 
         They go when room is made, or all at once at INF.
         """
+        assert not self.fresh, "these are not forgotten, but released"
         self.needed_from = time
         if time == INF and self.room:
             self.live[:] = False
