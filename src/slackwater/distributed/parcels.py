@@ -209,16 +209,14 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
         yield 0, batch
         return
     hashes = hash_rows(batch.payload.select(columns), _SEED)
-    bucket = (hashes % np.uint64(buckets)).astype(np.int64)
-    order = np.argsort(bucket, kind="stable")
+    # numbers of 16 bits are sorted by their digits
+    bucket = (hashes % np.uint64(buckets)).astype(np.uint16 if buckets < 2**16 else np.int64)
+    together = batch.take(np.argsort(bucket, kind="stable"))
     stops = np.cumsum(np.bincount(bucket, minlength=buckets))
-    vs, old, new = batch.vs[order], batch.old_ve[order], batch.new_ve[order]
-    payload = batch.payload[order]
     start = 0
     for number, stop in enumerate(stops.tolist()):
         if stop > start:
-            rows = slice(start, stop)
-            yield number, Batch(vs[rows], old[rows], new[rows], payload[rows])
+            yield number, together.slice(start, stop)
         start = stop
 
 
