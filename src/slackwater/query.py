@@ -381,9 +381,9 @@ class Query:
         return start(
             self.node,
             spark,
-            {_source(query): given for query, given in inputs.items()},
+            _given(inputs),
             checkpoint=checkpoint,
-            sink=sink or Memory(),
+            sink=Memory() if sink is None else sink,
             buckets=buckets,
             on_invalid=_one_of(OnInvalid, on_invalid),
             trigger=trigger,
@@ -686,6 +686,17 @@ def _by_source(
                 hint="run({stream: elements}), or run([(stream, element), ...])",
             )
     return [(_source(query), element) for query, element in pairs]
+
+
+def _given(inputs: object) -> dict[nodes.Source, Any]:
+    """What each stream is read from."""
+    if not isinstance(inputs, Mapping):
+        raise PlanError(
+            "inputs are given per stream",
+            detail=f"this is of type {type(inputs).__name__}",
+            hint="start(spark, {stream: sw.from_dataframe(df, vs=...)}, ...)",
+        )
+    return {_source(query): given for query, given in inputs.items()}
 
 
 def _source(query: object) -> nodes.Source:

@@ -11,8 +11,8 @@ import pytest
 import slackwater as sw
 from slackwater.plan.nodes import Source, walk
 from slackwater.rows import Unread
+from slackwater.spark.beforehand import require_python
 from slackwater.spark.declared import declared
-from slackwater.spark.handle import _require_python
 
 s, t = sw.stream({"k": int}, name="s"), sw.stream({"k": int}, name="t")
 CHANGES = sw.read_files("t", vs="vs", ve="ve", kind="kind", new_ve="new_ve")
@@ -38,8 +38,8 @@ def test_workers_run_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
     spark: Any = SimpleNamespace(
         conf=SimpleNamespace(get=settings.get), sparkContext=SimpleNamespace(pythonExec="python3")
     )
-    _require_python(spark)
+    require_python(spark)
     assert spark.sparkContext.pythonExec == sys.executable
     settings["spark.pyspark.python"] = spark.sparkContext.pythonExec = "/another/python"
     with pytest.raises(sw.PlanError, match="another Python"):
-        _require_python(spark)
+        require_python(spark)

@@ -8,6 +8,7 @@ which Spark sees nothing but a bucket number and bytes. One query of Structured 
 in which dispatch makes parcels of rows, and a stage hands the parcels of its bucket to the keeper that
 has the bucket's state. Why state is not in Spark's state store: docs/design/2026-11-16-spark.md.
 
+    beforehand  what is refused before anything is begun
     inputs      what a query reads
     control     what enters beside the sources: turns of the dial, a heartbeat
     lower       the chain above

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -27,12 +24,21 @@ from slackwater.distributed.store import Place, Store
 from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
-from slackwater.plan.nodes import Node, Source, walk
+from slackwater.plan.nodes import Node, Source
 from slackwater.plan.placement import the_dial
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.run import Output
+from slackwater.spark.beforehand import (
+    require_buckets,
+    require_inputs,
+    require_place,
+    require_python,
+    require_session,
+    require_sink,
+    require_trigger,
+)
 from slackwater.spark.control import Turns, beats
 from slackwater.spark.declared import declared
 from slackwater.spark.inputs import known
@@ -251,8 +257,14 @@ def start(
     turnable: bool = False,
 ) -> SparkQuery:
     """Start a plan on Spark."""
-    _require_python(spark)
-    _require_inputs(root, inputs)
+    trigger = {"processingTime": "0 seconds"} if trigger is None else trigger
+    require_inputs(root, inputs)
+    require_sink(sink)
+    require_place(checkpoint)
+    require_buckets(buckets)
+    require_session(spark)
+    require_trigger(spark, trigger)
+    require_python(spark)
     root, inputs = declared(root, inputs)
     for source, given in inputs.items():
         if given.form.count is not None and not source.disordered:
@@ -294,7 +306,7 @@ def start(
     answer = lowered(spark, program, inputs, settings, sink, beside=beside)
     writer = answer.writeStream.foreachBatch(write).option("checkpointLocation", f"{checkpoint}/spark")
     with _planned_once(spark):
-        handle.begun(writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start())
+        handle.begun(writer.trigger(**trigger).start())
     return handle
 
 
@@ -344,44 +356,3 @@ def _resolved(spark: SparkSession, place: str) -> str:
             detail=str(problem).strip().partition("\n")[0],
             hint="a path, or a URI such as file:/path, s3a://bucket/path, hdfs://host/path",
         ) from problem
-
-
-def _require_inputs(root: Node, inputs: Mapping[Source, Unread]) -> None:
-    sources = [node for node in walk(root) if isinstance(node, Source)]
-    names = ", ".join(source.stream_name for source in sources)
-    for source in inputs:
-        if source not in sources:
-            raise PlanError(
-                f"the query does not read {source.stream_name!r}",
-                detail=f"it reads: {names}",
-                hint="inputs are given by the stream objects that the query was built from",
-            )
-    for source in sources:
-        if source not in inputs:
-            raise PlanError(
-                f"no input for {source.stream_name!r}",
-                detail=f"the query reads: {names}",
-                hint="sw.from_dataframe(df, vs=...) makes one of a streaming DataFrame",
-            )
-
-
-def _require_python(spark: SparkSession) -> None:
-    """Workers must run the driver's interpreter, or they miss our packages."""
-    told = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
-    if told is None:
-        # nobody has said anything, and Spark would take whatever is called python3
-        spark.sparkContext.pythonExec = sys.executable
-    # what the session has told them; the environment may have changed since
-    theirs: str = spark.sparkContext.pythonExec
-    found = shutil.which(theirs)
-    if found is None or _interpreter(found) != _interpreter(sys.executable):
-        raise PlanError(
-            "Spark's workers would run another Python",
-            detail=f"they run {theirs} ({found or 'not found'}), this is {sys.executable}",
-            hint="set PYSPARK_PYTHON to sys.executable before the session is made",
-        )
-
-
-def _interpreter(path: str) -> tuple[str, str]:
-    """A virtual environment's is a link to another, whose packages it does not see: the place counts."""
-    return os.path.realpath(os.path.dirname(path)), os.path.realpath(path)

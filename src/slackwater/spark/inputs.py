@@ -12,7 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.combining import Combiner
@@ -20,6 +22,7 @@ from slackwater.distributed.files import opened
 from slackwater.distributed.parcels import From, Parcel, bucket_of, pack_counts, shared, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Store
+from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.exchanges import ORIGIN
@@ -29,6 +32,7 @@ from slackwater.rows import Files, Form, Unread
 from slackwater.spark import kafka_source
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
+from slackwater.tables import read_table
 from slackwater.times import BEGIN
 from slackwater.topics import Kafka
 
@@ -44,7 +48,30 @@ def known(spark: SparkSession, given: Unread, root: str, source: Source) -> Unre
         # what cannot be read at all is refused here, and not in the tasks
         kafka_source.reader_of(given.frame, given.form, source.schema)
         return kafka_source.known_partitions(spark, given, root, source.stream_name)
+    if not isinstance(given.frame, Files):
+        _require_columns(given, source)
     return given
+
+
+def _require_columns(given: Unread, source: Source) -> None:
+    """Read nothing, as tasks would read rows: what they cannot make elements of, is refused here."""
+    try:
+        columns = to_arrow_schema(given.frame.schema, timezone="UTC")
+    except PySparkException as problem:
+        raise PlanError(
+            f"{source.stream_name}: the DataFrame has columns that Arrow does not",
+            detail=str(problem).strip().partition("\n")[0],
+            hint="select the columns of the stream",
+        ) from problem
+    if given.partition is not None and given.partition not in columns.names:
+        raise PlanError(
+            f"{source.stream_name}: the DataFrame has no column {given.partition!r}",
+            detail="it is to say which partition a row comes from",
+            hint=f"it has: {', '.join(columns.names)}",
+        )
+    form, schema = given.form, source.schema
+    rows = _without_partition(read_table(columns.empty_table()), given.partition, form, schema)
+    Reading(source.stream_name, form, schema, Ledger()).elements(rows)
 
 
 def frame_of(spark: SparkSession, given: Unread) -> DataFrame:

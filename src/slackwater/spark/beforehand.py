@@ -1,0 +1,182 @@
+"""What a query on Spark needs is looked at before anything is begun: once, here, with a reason.
+
+What is refused here has left nothing behind: no checkpoint, and no query of Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import PlanError
+from slackwater.plan.nodes import Node, Source, walk
+from slackwater.rows import Files, Unread
+from slackwater.spark.receiving import Sink
+from slackwater.topics import Kafka
+
+__all__ = [
+    "require_buckets",
+    "require_inputs",
+    "require_place",
+    "require_python",
+    "require_session",
+    "require_sink",
+    "require_trigger",
+]
+
+_TRIGGERS: dict[str, type] = {"processingTime": str, "availableNow": bool, "once": bool}
+
+
+def require_session(spark: object) -> None:
+    """Spark itself, and in this process: keepers and sinks are reached through it."""
+    if not isinstance(spark, SparkSession):
+        raise PlanError(
+            f"{_shown(spark)} is not a session of Spark",
+            detail=_its_type(spark),
+            hint="SparkSession.builder.getOrCreate(); one of Spark Connect has no workers of its own",
+        )
+
+
+def require_inputs(root: Node, inputs: Mapping[Source, object]) -> None:
+    """An input that can be read for every stream of the query, and no other."""
+    sources = [node for node in walk(root) if isinstance(node, Source)]
+    names = ", ".join(source.stream_name for source in sources)
+    for source in inputs:
+        if source not in sources:
+            raise PlanError(
+                f"the query does not read {source.stream_name!r}",
+                detail=f"it reads: {names}",
+                hint="inputs are given by the stream objects that the query was built from",
+            )
+    for source in sources:
+        if source not in inputs:
+            raise PlanError(
+                f"no input for {source.stream_name!r}",
+                detail=f"the query reads: {names}",
+                hint="sw.from_dataframe(df, vs=...) makes one of a streaming DataFrame",
+            )
+    for source, given in inputs.items():
+        _require_readable(source, given)
+
+
+def _require_readable(source: Source, given: object) -> None:
+    name = source.stream_name
+    if isinstance(given, DataFrame):
+        raise PlanError(
+            f"{name}: a DataFrame does not say when its rows are",
+            hint="sw.from_dataframe(df, vs=...) says it",
+        )
+    if not isinstance(given, Unread):
+        raise PlanError(
+            f"{name}: {_shown(given)} cannot be read by Spark's tasks",
+            detail=_its_type(given),
+            hint="sw.from_dataframe of a streaming DataFrame, sw.read_files or sw.read_kafka; "
+            "rows that are at hand go to run(), or into files",
+        )
+    if isinstance(given.frame, Files | Kafka):
+        return
+    if not isinstance(given.frame, DataFrame):
+        raise PlanError(f"{name}: {_shown(given.frame)} is not a DataFrame of Spark")
+    if not given.frame.isStreaming:
+        raise PlanError(
+            f"{name}: the DataFrame is not a streaming one",
+            detail="it has all of its rows now, and a query waits for more",
+            hint="spark.readStream instead of spark.read or createDataFrame; files: sw.read_files",
+        )
+
+
+def require_sink(sink: object) -> None:
+    """One of ours, made."""
+    if not isinstance(sink, Sink):
+        made = isinstance(sink, type) and issubclass(sink, Sink)
+        raise PlanError(
+            f"{_shown(sink)} is not a sink",
+            detail="it is the class of one" if made else _its_type(sink),
+            hint="one of slackwater.spark.sinks, such as sinks.Memory() or sinks.Parquet(directory=...)",
+        )
+
+
+def require_place(checkpoint: object) -> None:
+    """The checkpoint is named by a text, as Spark names places."""
+    if not isinstance(checkpoint, str) or not checkpoint.strip():
+        raise PlanError(
+            f"checkpoint={checkpoint!r} does not name a directory",
+            detail=_its_type(checkpoint) if not isinstance(checkpoint, str) else "it is empty",
+            hint='checkpoint="/path", "s3a://bucket/path"; of a Path, str(path)',
+        )
+
+
+def require_buckets(buckets: object) -> None:
+    """A number, if it is said."""
+    if buckets is not None and (type(buckets) is not int or buckets < 1):
+        raise PlanError(
+            f"buckets={buckets!r}: state is kept in one share or more",
+            detail=_its_type(buckets) if type(buckets) is not int else "",
+            hint="buckets=8; without it there are as many as Spark has cores",
+        )
+
+
+def require_trigger(spark: SparkSession, trigger: object) -> None:
+    """One that Spark knows, and that a query in batches can have."""
+    known = ", ".join(_TRIGGERS)
+    hint = '{"processingTime": "10 seconds"}, {"availableNow": True} or {"once": True}'
+    if not isinstance(trigger, Mapping) or len(trigger) != 1:
+        raise PlanError(
+            f"trigger={trigger!r} does not say when a batch is run",
+            detail=f"it has one of: {known}",
+            hint=hint,
+        )
+    [(name, value)] = trigger.items()
+    if name not in _TRIGGERS:
+        raise PlanError(
+            f"there is no trigger {name!r} for this",
+            detail=f"it is one of: {known}; a query runs in batches",
+            hint=hint,
+        )
+    if type(value) is not _TRIGGERS[name] or value is False:
+        raise PlanError(f"trigger: {name} cannot be {value!r}", detail=_its_type(value), hint=hint)
+    if isinstance(value, str):
+        java: Any = spark._jvm
+        try:
+            java.org.apache.spark.sql.streaming.Trigger.ProcessingTime(value)
+        except PySparkException as problem:
+            said = str(problem).strip().partition("\n")[0]
+            raise PlanError(f"trigger: {value!r} is no time", detail=said, hint=hint) from problem
+
+
+def require_python(spark: SparkSession) -> None:
+    """Workers must run the driver's interpreter, or they miss our packages."""
+    told = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    if told is None:
+        # nobody has said anything, and Spark would take whatever is called python3
+        spark.sparkContext.pythonExec = sys.executable
+    # what the session has told them; the environment may have changed since
+    theirs: str = spark.sparkContext.pythonExec
+    found = shutil.which(theirs)
+    if found is None or _interpreter(found) != _interpreter(sys.executable):
+        raise PlanError(
+            "Spark's workers would run another Python",
+            detail=f"they run {theirs} ({found or 'not found'}), this is {sys.executable}",
+            hint="set PYSPARK_PYTHON to sys.executable before the session is made",
+        )
+
+
+def _interpreter(path: str) -> tuple[str, str]:
+    """A virtual environment's is a link to another, whose packages it does not see: the place counts."""
+    return os.path.realpath(os.path.dirname(path)), os.path.realpath(path)
+
+
+def _its_type(value: object) -> str:
+    return f"it is of type {type(value).__name__}"
+
+
+def _shown(value: object) -> str:
+    """A value in a line: of a table, what it is."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"

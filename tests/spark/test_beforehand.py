@@ -1,0 +1,90 @@
+"""What cannot be started is refused before anything is begun, with a fact, a detail and a hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import slackwater as sw
+from slackwater.spark import sinks
+
+s = sw.stream({"k": int}, name="s")
+other = sw.stream({"k": int}, name="other")
+ROWS = pl.DataFrame({"k": [1], "vs": [5]})
+FILES = sw.read_files("/in", vs="vs")
+GOOD: dict[str, Any] = {"inputs": {s: FILES}, "checkpoint": "/checkpoint"}
+
+WITHOUT_SPARK: dict[str, tuple[dict[str, Any], str, str]] = {
+    "rows": ({"inputs": {s: [sw.insert(1, 2, k=1)]}}, r"\[insert\(1, 2, k=1\)\] cannot be read", "list"),
+    "a table": ({"inputs": {s: ROWS}}, "s: a DataFrame cannot be read", "DataFrame"),
+    "a batch": ({"inputs": {s: sw.from_dataframe(ROWS, vs="vs")}}, "cannot be read", "Batch"),
+    "no mapping": ({"inputs": [FILES]}, "inputs are given per stream", "list"),
+    "no stream": ({"inputs": {s.where(sw.col("k") > 1): FILES}}, "is not a stream from outside", ""),
+    "an input too few": ({"inputs": {}}, "no input for 's'", "s"),
+    "an input too many": ({"inputs": {s: FILES, other: FILES}}, "does not read 'other'", "it reads: s"),
+    "a word for a sink": ({"sink": "console"}, "'console' is not a sink", "str"),
+    "nothing for a sink": ({"sink": {}}, "{} is not a sink", "dict"),
+    "the class of a sink": ({"sink": sinks.Memory}, "is not a sink", "the class of one"),
+    "a number for a checkpoint": ({"checkpoint": 7}, "checkpoint=7 does not name", "int"),
+    "a path for a checkpoint": ({"checkpoint": Path("/checkpoint")}, "does not name", "PosixPath"),
+    "no checkpoint": ({"checkpoint": ""}, "does not name a directory", "empty"),
+    "no buckets": ({"buckets": 0}, "one share or more", ""),
+    "a word for buckets": ({"buckets": "many"}, "one share or more", "str"),
+    "no session": ({}, "None is not a session of Spark", "NoneType"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_SPARK)
+def test_what_cannot_be_started_is_refused(name: str) -> None:
+    asked, fact, detail = WITHOUT_SPARK[name]
+    given = GOOD | asked
+    with pytest.raises(sw.PlanError, match=fact) as refused:
+        s.start(None, given.pop("inputs"), **given)
+    assert detail in refused.value.detail
+    assert refused.value.hint
+
+
+TRIGGERS: dict[str, tuple[Any, str]] = {
+    "a word": ("10 seconds", "does not say when"),
+    "nothing": ({}, "does not say when"),
+    "two": ({"once": True, "availableNow": True}, "does not say when"),
+    "an unknown one": ({"sometimes": True}, "no trigger 'sometimes'"),
+    "one without batches": ({"continuous": "1 second"}, "no trigger 'continuous'"),
+    "a number for a time": ({"processingTime": 10}, "cannot be 10"),
+    "a time that is none": ({"processingTime": "soon"}, "'soon' is no time"),
+    "not now": ({"availableNow": False}, "cannot be False"),
+}
+
+
+@pytest.mark.parametrize("name", TRIGGERS)
+def test_a_trigger_is_one_that_spark_has(name: str, spark: Any, tmp_path: Path) -> None:
+    trigger, fact = TRIGGERS[name]
+    with pytest.raises(sw.PlanError, match=fact) as refused:
+        s.start(spark, {s: FILES}, checkpoint=str(tmp_path / "checkpoint"), trigger=trigger)
+    assert refused.value.hint
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_dataframe_is_a_streaming_one_with_the_columns_of_the_stream(
+    spark: Any, tmp_path: Path
+) -> None:
+    def refused(given: Any, fact: str) -> None:
+        with pytest.raises(sw.PlanError, match=fact) as problem:
+            s.start(spark, {s: given}, checkpoint=str(tmp_path / "checkpoint"))
+        assert problem.value.hint
+        assert not (tmp_path / "checkpoint").exists()
+
+    def streaming(columns: str) -> Any:
+        return spark.readStream.schema(columns).parquet(str(tmp_path))
+
+    refused(streaming("k long, vs long"), "does not say when its rows are")
+    refused(sw.from_dataframe(spark.range(3), vs="id"), "not a streaming one")
+    refused(sw.from_dataframe(streaming("k long"), vs="vs"), "no column 'vs'")
+    refused(sw.from_dataframe(streaming("vs long"), vs="vs"), "no column 'k'")
+    refused(
+        sw.from_dataframe(streaming("k string, vs long"), vs="vs"), "column 'k' is String, not Int64"
+    )
+    refused(sw.from_dataframe(streaming("k long, vs long"), vs="vs", partition="p"), "no column 'p'")
