@@ -53,7 +53,7 @@ import pyarrow as pa
 from slackwater.admission import Admission
 from slackwater.errors import OperatorError, SlackwaterError
 
-__all__ = ["Encoded", "InvalidState", "decode", "encode"]
+__all__ = ["Encoded", "InvalidState", "decode", "encode", "is_carried"]
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -358,7 +358,7 @@ def _frame(buffer: Bytes, checksum: object) -> pl.DataFrame:
 
 
 @lru_cache(maxsize=1024)
-def _is_carried(dtype: pl.DataType) -> bool:
+def is_carried(dtype: pl.DataType) -> bool:
     """Whether columns of a type come back from Arrow IPC as they were."""
     try:
         column = pl.Series("", [None], dtype=dtype).to_frame()
@@ -505,7 +505,7 @@ class _Encoder:
 
     def _frame(self, frame: pl.DataFrame) -> tuple[int, int]:
         for name, dtype in frame.schema.items():
-            if not _is_carried(dtype):
+            if not is_carried(dtype):
                 raise _Refused(f"it holds a column {name!r} of type {dtype}")
         written = _written(frame)
         return self._buffer(written), zlib.crc32(written)

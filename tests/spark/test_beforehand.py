@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+from slackwater.distributed.program import program_of
 from slackwater.spark import sinks
+from slackwater.spark.beforehand import require_types
 
 s = sw.stream({"k": int}, name="s")
 other = sw.stream({"k": int}, name="other")
@@ -88,3 +90,49 @@ def test_a_dataframe_is_a_streaming_one_with_the_columns_of_the_stream(
         sw.from_dataframe(streaming("k string, vs long"), vs="vs"), "column 'k' is String, not Int64"
     )
     refused(sw.from_dataframe(streaming("k long, vs long"), vs="vs", partition="p"), "no column 'p'")
+
+
+UNKNOWN_TO_ARROW: dict[str, pl.DataType] = {
+    "integers of 128 bits": pl.Int128(),
+    "a list of them": pl.List(pl.UInt128),
+}
+UNKNOWN_TO_PARQUET: dict[str, pl.DataType] = {
+    **UNKNOWN_TO_ARROW,
+    "a struct without fields": pl.Struct([]),
+    "one in a list": pl.List(pl.Struct({"a": pl.Struct([])})),
+}
+KNOWN: dict[str, pl.DataType] = {
+    "half a float": pl.Float16(),
+    "words": pl.Enum(["a", "b"]),
+    "lists of lists": pl.List(pl.Array(pl.Duration("us"), 2)),
+    "a struct": pl.Struct({"d": pl.Decimal(38, 3), "t": pl.Time, "n": pl.Null}),
+}
+PARQUET = sinks.Parquet(directory="/out")
+ARROW = sinks.Kafka(servers="localhost:9092", topic="t", value="arrow")
+
+
+@pytest.mark.parametrize("name", [*UNKNOWN_TO_PARQUET, *KNOWN])
+def test_types_are_refused_by_those_who_do_not_know_them(name: str) -> None:
+    """Parcels carry them all, so that they come as far as the answer."""
+    rows = sw.stream({"k": int, "c": (UNKNOWN_TO_PARQUET | KNOWN)[name]}, name="s")
+    inside = program_of(rows.group_by("c").aggregate(n=sw.count()).select("n").node, buckets=2)
+    answer = program_of(rows.distinct().node, buckets=2)
+    for sink, form, unknown in (
+        (sinks.Memory(), "", {}),
+        (PARQUET, "to Parquet", UNKNOWN_TO_PARQUET),
+        (ARROW, "as Arrow", UNKNOWN_TO_ARROW),
+    ):
+        require_types(inside, sink)
+        if name not in unknown:
+            require_types(answer, sink)
+            continue
+        with pytest.raises(sw.PlanError, match=f"column 'c' cannot be written {form}"):
+            require_types(answer, sink)
+
+
+def test_what_no_parcel_carries_is_refused_wherever_it_would_travel() -> None:
+    rows = sw.stream({"k": int, "nothing": pl.Array(pl.Int8, 0)}, name="s")
+    with pytest.raises(sw.PlanError, match="column 'nothing' cannot travel"):
+        require_types(program_of(rows.select("k").node, buckets=2), sinks.Memory())
+    with pytest.raises(sw.PlanError, match="column 'c' has a type that a stream cannot carry"):
+        sw.stream({"c": pl.List(pl.Struct({"a": pl.Object}))})

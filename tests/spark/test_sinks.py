@@ -291,8 +291,13 @@ def test_a_delta_table_is_a_view(tmp_path: Path) -> None:
     assert table.version() == 2
 
 
-def test_what_a_delta_table_cannot_hold_is_refused(tmp_path: Path) -> None:
-    query = sw.stream({"k": str, "span": pl.List(pl.Duration("us"))}, name="spans")
+@pytest.mark.parametrize(
+    "dtype",
+    [pl.List(pl.Duration("us")), pl.UInt128(), pl.Struct([]), pl.Enum(["a"]), pl.Float16()],
+    ids=str,
+)
+def test_what_a_delta_table_cannot_hold_is_refused(dtype: pl.DataType, tmp_path: Path) -> None:
+    query = sw.stream({"k": str, "span": dtype}, name="spans")
     at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
     with pytest.raises(sw.PlanError, match="cannot hold the column 'span'"):
         sinks.Delta(table=str(tmp_path / "table")).opened(at)

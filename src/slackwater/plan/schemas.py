@@ -63,13 +63,26 @@ def polars_type(name: str, dtype: Any) -> pl.DataType:
             detail="times and values of streams have microseconds, as Python's have",
             hint="declare it as us, or as an integer of nanoseconds",
         )
-    if not isinstance(known, pl.DataType) or isinstance(known, pl.Object | pl.Unknown | pl.Null):
+    if (
+        not isinstance(known, pl.DataType)
+        or isinstance(known, pl.Unknown | pl.Null)
+        or _holds_objects(known)
+    ):
         raise PlanError(
             f"column {name!r} has a type that a stream cannot carry: {dtype!r}",
             hint="use bool, int, float, str, bytes, Decimal, datetime, date, timedelta, time, "
             "or a Polars type",
         )
     return known
+
+
+def _holds_objects(dtype: Any) -> bool:
+    """Whether there are objects of Python in it, at whatever depth."""
+    if isinstance(dtype, pl.List | pl.Array):
+        return _holds_objects(dtype.inner)
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_objects(field.dtype) for field in dtype.fields)
+    return isinstance(dtype, pl.Object) or dtype is pl.Object
 
 
 def require_free(names: Iterable[str]) -> None:

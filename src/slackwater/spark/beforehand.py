@@ -1,22 +1,30 @@
 """What a query on Spark needs is looked at before anything is begun: once, here, with a reason.
 
-What is refused here has left nothing behind: no checkpoint, and no query of Spark.
+What is refused here has begun no query of Spark, and its checkpoint is open for another one.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.distributed.program import Program
 from slackwater.errors import PlanError
+from slackwater.persistence import is_carried
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.rows import Files, Unread
+from slackwater.spark import kafka_sink
+from slackwater.spark.parquet import Parquet
 from slackwater.spark.receiving import Sink
 from slackwater.topics import Kafka
 
@@ -28,6 +36,7 @@ __all__ = [
     "require_session",
     "require_sink",
     "require_trigger",
+    "require_types",
 ]
 
 _TRIGGERS: dict[str, type] = {"processingTime": str, "availableNow": bool, "once": bool}
@@ -100,6 +109,51 @@ def require_sink(sink: object) -> None:
             detail="it is the class of one" if made else _its_type(sink),
             hint="one of slackwater.spark.sinks, such as sinks.Memory() or sinks.Parquet(directory=...)",
         )
+
+
+def require_types(program: Program, sink: Sink) -> None:
+    """Columns of types that parcels carry from stage to stage, and that the sink can write.
+
+    Arrow, its files and Parquet each lack some of polars' types. Which, is tried out.
+    """
+    feeds = [feed for stage in program.cut.stages for feed in stage.feeds]
+    for schema in (*(feed.entrance.schema for feed in feeds), program.schema):
+        _require_each(schema, is_carried, "cannot travel from one machine to another")
+    match sink:
+        case Parquet():
+            _require_each(program.schema, _in_parquet, "cannot be written to Parquet")
+        case kafka_sink.Kafka(value="arrow"):
+            _require_each(program.schema, _in_arrow, "cannot be written as Arrow")
+
+
+def _require_each(schema: pl.Schema, fits: Callable[[pl.DataType], bool], fact: str) -> None:
+    for name, dtype in schema.items():
+        if not fits(dtype):
+            raise PlanError(
+                f"column {name!r} {fact}",
+                detail=f"it is {dtype}",
+                hint="select() it as another type, for example cast(pl.Decimal(38, 0)), or leave it out",
+            )
+
+
+def _in_arrow(dtype: pl.DataType) -> bool:
+    try:
+        _arrow(dtype)
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _in_parquet(dtype: pl.DataType) -> bool:
+    try:
+        pq.write_table(_arrow(dtype), io.BytesIO())
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _arrow(dtype: pl.DataType) -> pa.Table:
+    return pl.Series("values", [None], dtype=dtype).to_frame().to_arrow()
 
 
 def require_place(checkpoint: object) -> None:

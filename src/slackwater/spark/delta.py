@@ -136,11 +136,18 @@ def _unknown_to_delta(dtype: pl.DataType) -> pl.DataType | None:
     if isinstance(dtype, pl.List | pl.Array):
         return _unknown_to_delta(_instance(dtype.inner))
     if isinstance(dtype, pl.Struct):
+        if not dtype.fields:
+            return dtype
         parts = (_unknown_to_delta(_instance(field.dtype)) for field in dtype.fields)
         return next((part for part in parts if part is not None), None)
     finer = isinstance(dtype, pl.Datetime) and dtype.time_unit == "ns"
-    other = isinstance(dtype, pl.Duration | pl.Time | pl.Int128 | pl.UInt64 | pl.Object | pl.Null)
-    return dtype if finer or other else None
+    return dtype if finer or isinstance(dtype, _UNKNOWN) else None
+
+
+_UNKNOWN = (
+    *(pl.Duration, pl.Time, pl.Int128, pl.UInt64, pl.UInt128, pl.Float16),
+    *(pl.Categorical, pl.Enum, pl.Object, pl.Null),
+)
 
 
 def _instance(dtype: Any) -> pl.DataType:

@@ -38,6 +38,7 @@ from slackwater.spark.beforehand import (
     require_session,
     require_sink,
     require_trigger,
+    require_types,
 )
 from slackwater.spark.control import Turns, beats
 from slackwater.spark.declared import declared
@@ -287,6 +288,7 @@ def start(
         on_invalid=on_invalid,
         turnable=turnable,
     )
+    require_types(program, sink)
     query_name = store.open(program)
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
