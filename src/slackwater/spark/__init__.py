@@ -16,4 +16,5 @@ has the bucket's state. Why state is not in Spark's state store: docs/design/202
     sinks       all of them: memory, parquet, delta, and the short ones
     kafka       topics as sources and as sinks (kafka_source, kafka_sink, values, fitting)
     handle      a query that runs
+    failure     why it has stopped
 """

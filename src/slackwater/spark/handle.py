@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import polars as pl
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,7 +21,7 @@ from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import Parcel, from_arrow, in_order
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.store import Place, Store
-from slackwater.errors import OperatorError, PlanError
+from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
 from slackwater.plan.nodes import Node, Source
@@ -42,6 +42,7 @@ from slackwater.spark.beforehand import (
 )
 from slackwater.spark.control import Turns, beats
 from slackwater.spark.declared import declared
+from slackwater.spark.failure import failure_of
 from slackwater.spark.inputs import known
 from slackwater.spark.lower import Settings, lowered
 from slackwater.spark.news import (
@@ -97,6 +98,7 @@ class SparkQuery:
         self._turns, self.dial = dialled.turns, dialled.dial
         self._store = Store(settings.root)
         self._query: StreamingQuery | None = None
+        self._watch: threading.Thread | None = None
         self._news = threading.Condition()
         self._entries = self._store.entries()
         self.ledger = Ledger()
@@ -187,6 +189,18 @@ class SparkQuery:
     def begun(self, query: StreamingQuery) -> None:
         """Spark runs it now."""
         self._query = query
+        self._watch = threading.Thread(target=self._forget_when_ended, daemon=True)
+        self._watch.start()
+
+    def _forget_when_ended(self) -> None:
+        """Stopped or failed, or ended by its trigger: its buckets are in memory no longer than that."""
+        # why it failed, is told to who waits for something; or Java has ended as well
+        with suppress(PySparkException, Py4JError):
+            self.spark_query.awaitTermination()
+        # elsewhere they find out by themselves: nobody asks any more
+        forget(self._settings.run, self._settings.root)
+        with self._news:
+            self._news.notify_all()
 
     @property
     def spark_query(self) -> StreamingQuery:
@@ -195,7 +209,10 @@ class SparkQuery:
         return self._query
 
     def await_settled(self, time_: Instant, timeout: float | None = None) -> bool:
-        """Wait until the answer up to that time can no longer change; whether it came to that."""
+        """Wait until the answer up to that time can no longer change; whether it came to that.
+
+        Raises if the query has failed.
+        """
         wanted = chronon(time_)
         until = None if timeout is None else time.monotonic() + timeout
         with self._news:
@@ -210,9 +227,9 @@ class SparkQuery:
         return True
 
     def _raise_failure(self) -> None:
-        failure = self.spark_query.exception() if self._query is not None else None
+        failure = self.spark_query.exception()
         if failure is not None:
-            raise OperatorError("the query has stopped", detail=str(failure).strip()) from failure
+            raise failure_of(failure) from failure
 
     def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> None:
         """Turn the dial: how long to wait, how long to remember, from the next batch on.
@@ -229,14 +246,17 @@ class SparkQuery:
         self._turns.add(self.dial)
 
     def process_all_available(self) -> None:
-        """Wait until everything that has arrived is processed."""
-        self.spark_query.processAllAvailable()
+        """Wait until everything that has arrived is processed. Raises if the query has failed."""
+        try:
+            self.spark_query.processAllAvailable()
+        except StreamingQueryException as problem:
+            raise failure_of(problem) from problem
 
     def stop(self) -> None:
         """End it; it can be taken up again from its checkpoint."""
         self.spark_query.stop()
-        # elsewhere they find out by themselves: nobody asks any more
-        forget(self._settings.run, self._settings.root)
+        assert self._watch is not None, "it was started"
+        self._watch.join()
 
     def __repr__(self) -> str:
         now = self.progress
