@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import polars as pl
 import pytest
 
+from slackwater.rows import Form
 from slackwater.spark.kafka_sink import _lines
+from slackwater.spark.values import json_reader
 
 TEXTS = ["a\u2028b", "a\u2029\x85\x1cb", 'a\r\n"b\\', "a,b}"]
 
@@ -24,3 +27,17 @@ def test_texts_come_back_as_they_were_whatever_the_numbers_are(number: float) ->
 def test_rows_of_nothing_but_numbers_are_lines_too() -> None:
     lines = _lines(pl.DataFrame({"number": [float("nan"), 1.0]}))
     assert lines == [b'{"number":"NaN"}', b'{"number":1.0}']
+
+
+def test_times_of_a_zone_come_back_as_they_were() -> None:
+    """Until 1893 clocks in Berlin were 53 minutes and 28 seconds ahead."""
+    instants = [dt.datetime(1880, 1, 1, 12, tzinfo=dt.UTC), dt.datetime(2024, 7, 1, tzinfo=dt.UTC), None]
+    dtype = pl.Datetime("us", "Europe/Berlin")
+    frame = pl.DataFrame({"vs": [0, 1, 2], "when": pl.Series(instants, dtype=pl.Datetime("us", "UTC"))})
+    frame = frame.with_columns(pl.col("when").cast(dtype))
+    read = json_reader(Form("vs"), pl.Schema({"when": dtype}))
+    refused: list[str] = []
+    lines = pl.Series(_lines(frame))
+    [(rows, _)] = read(lines, lambda place, reason, detail: refused.append(detail))
+    assert not refused
+    assert rows.select("vs", "when").equals(frame)

@@ -45,7 +45,8 @@ class Kafka(Sink):
     """A topic of Kafka, which has to exist: rows of a changelog, and promises in every partition.
 
     value="json"     a record per row: kind, vs, ve, new_ve and the payload; its key is an object of the
-                     key columns. Numbers that JSON does not have are texts: "NaN", "Infinity"
+                     key columns. Numbers that JSON does not have are texts: "NaN", "Infinity";
+                     times of a zone are told in UTC
     value="arrow"    a record for many rows: the same columns; no key
 
     The number of partitions is fixed for a checkpoint when a query is started first. `options` are more
@@ -192,7 +193,12 @@ def _as_json(rows: Batch, promise: int, key: tuple[str, ...]) -> tuple[list[byte
 
 
 def _lines(frame: pl.DataFrame) -> list[bytes]:
-    """Each row as an object of JSON."""
+    """Each row as an object of JSON; times of a zone in UTC, for polars cuts the seconds of offsets."""
+    frame = frame.with_columns(
+        pl.col(name).dt.convert_time_zone("UTC")
+        for name, dtype in frame.schema.items()
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+    )
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     finite = all(frame[name].is_finite().fill_null(True).all() for name in floats)
     if finite:
