@@ -131,7 +131,7 @@ def test_a_plan_answers_the_same_and_sets_the_same_aside(
     assert _combining(query) is not None
     program = _program(query, buckets=buckets)
     with_, without = Rehearsal(program), Rehearsal(program)
-    without.combines = False
+    with_.combines = True
     [source] = program.sources
     for at, partitions in enumerate(batches):
         given_ = {
@@ -153,7 +153,7 @@ def test_what_is_combined_is_less() -> None:
     found = _combining(SUMS)
     assert found is not None
     rows = _batch([(n % 3, "ab"[n % 2], n, 0.5) for n in range(100)])
-    [(sums, stand_for), (others, _)] = Combiner(found).shares(rows, before=1)
+    [(sums, stand_for), (others, _)] = Combiner(found, 1).shares(rows)
     assert (sums.rows, stand_for) == (2, 66)
     assert others.vs.tolist() == [0] * 34
 
@@ -187,11 +187,11 @@ def test_nor_are_sources_combined_that_take_back() -> None:
 def test_a_task_gives_up_where_few_rows_meet_their_like() -> None:
     found = _combining(SUMS)
     assert found is not None
-    combiner = Combiner(found)
+    combiner = Combiner(found, BEGIN)
     alone, many = _batch([(n, "a", n, 0.5) for n in range(0, 90, 3)]), _batch([(0, "a", 1, 0.5)] * 50)
-    assert combiner.shares(alone, BEGIN) == [(alone, 0)]
-    assert combiner.shares(many, BEGIN) == [(many, 0)]
-    assert Combiner(found).shares(many, None) == [(many, 0)], "nobody knows what was promised"
+    assert combiner.shares(alone) == [(alone, 0)]
+    assert combiner.shares(many) == [(many, 0)]
+    assert Combiner(found, None).shares(many) == [(many, 0)], "nobody knows what was promised"
 
 
 def test_what_a_source_had_promised_is_in_the_record_of_the_batch_before(tmp_path: Path) -> None:
@@ -205,6 +205,6 @@ def test_what_a_source_had_promised_is_in_the_record_of_the_batch_before(tmp_pat
 def test_combined_rows_that_break_the_promise_are_refused() -> None:
     found = _combining(SUMS)
     assert found is not None
-    [(sums, _), _] = Combiner(found).shares(_batch([(0, "a", 1, 0.5)] * 9), BEGIN)
+    [(sums, _), _] = Combiner(found, BEGIN).shares(_batch([(0, "a", 1, 0.5)] * 9))
     with pytest.raises(sw.OperatorError, match="behind the promise"):
         found.require_promised(sums, 100)

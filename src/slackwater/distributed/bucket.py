@@ -1,9 +1,9 @@
 """One bucket of one stage at work: the parcels of a batch go in, and parcels come out.
 
 The rows of each input enter in the order of their origins, then the promise that all origins together
-allow. What leaves the stage is spread over the buckets of those who read it; every one of them gets a
-parcel, if only with the promise. So a batch is atomic for a stage: all of its input, and nothing of the
-next.
+allow. Rows of a source that break a promise of their own origin are refused before that (ctis.py). What
+leaves the stage is spread over the buckets of those who read it; every one of them gets a parcel, if
+only with the promise. So a batch is atomic for a stage: all of its input, and nothing of the next.
 
 How far the sources have come is told to every bucket alike, so that what operators wait for and forget
 does not depend on how rows were spread. A stream that is all in one bucket is closed in the others from
@@ -22,12 +22,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from slackwater.admission import Admission
 from slackwater.consistency import Clock, Dial
+from slackwater.distributed.ctis import kept
 from slackwater.distributed.mending import Mender, Partition
 from slackwater.distributed.parcels import CONTROL, MOST_ROWS, SINK, From, Parcel, in_order, pack, shared
 from slackwater.distributed.program import Program
@@ -185,13 +187,14 @@ class Bucket:
                 rows_out += batch.rows
                 taken_back += batch.taken_back
                 out += self._addressed(mender.node, origin, batch, sender)
+        told = [frontier.told for frontier in self._frontiers]
         before = self._heard(arrived)
         for place, feed in enumerate(self._feeds):
             # each row is counted where it enters the query
             if feed.node is feed.source and self._speaks(broadcast=feed.broadcast):
                 rows_in += sum(parcel.read for parcel in arrived[place])
             if feed.has_partitions or feed.source is None:
-                self._take_in(place, arrived[place], before[place])
+                self._take_in(place, arrived[place], before[place], told[place])
         for place, node in enumerate(self._exits):
             batch = self._left(place, node)
             if not self._speaks(broadcast=self._roots[place] in self._alike):
@@ -244,14 +247,12 @@ class Bucket:
         frontier = self._frontiers[place]
         return INF if self._is_void(place) and frontier.began is not None else frontier.promised
 
-    def _take_in(self, place: int, parcels: list[Parcel], before: int) -> None:
+    def _take_in(self, place: int, parcels: list[Parcel], before: int, told_by: dict[str, int]) -> None:
         feed, frontier = self._feeds[place], self._frontiers[place]
-        schema = feed.entrance.schema
-        repeats = self._repeats[place]
         self._take_sums(place, [parcel for parcel in parcels if parcel.stands_for], before)
-        as_read = (p for p in parcels if p.rows and not p.stands_for)
-        fresh = (repeats.without(p.origin, *p.tagged(schema)) for p in as_read)
-        batch = Batch.concat([Batch.empty(schema), *fresh])
+        as_read = [parcel for parcel in parcels if not parcel.stands_for]
+        fresh = self._fresh(place, as_read, told_by)
+        batch = Batch.concat([Batch.empty(feed.entrance.schema), *fresh])
         batch = self._without_late(place, batch, before)
         promise = self._promise(place)
         told: list[Control] = [Punctuation(promise)] if promise > before else []
@@ -280,6 +281,21 @@ class Bucket:
         for batches in by_columns.values():
             aggregate.take_sums(Batch.concat(batches))
         self._dataflow.run_until_quiet()
+
+    def _fresh(self, place: int, parcels: list[Parcel], told_by: dict[str, int]) -> Iterator[Batch]:
+        """The rows that have not been here before; of a source, those that keep their origin's ctis."""
+        edge, repeats = self._edges[place], self._repeats[place]
+        schema = self._feeds[place].entrance.schema
+        for origin, own in groupby(parcels, lambda parcel: parcel.origin):
+            parts = (
+                (repeats.without(origin, *each.tagged(schema)), each.promise)
+                for each in own
+                if each.rows or each.promise > BEGIN
+            )
+            if edge is None:
+                yield from (rows for rows, _ in parts if rows.rows)
+            else:
+                yield kept(edge, told_by.get(origin, BEGIN), parts)
 
     def _without_late(self, place: int, batch: Batch, before: int) -> Batch:
         """What comes behind a promise that a policy has made in a source's name goes to the ledger."""

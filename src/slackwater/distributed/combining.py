@@ -119,22 +119,21 @@ def _may_combine(node: n.Aggregate, columns: tuple[str, ...]) -> bool:
 class Combiner:
     """Combines the rows of one source, piece by piece."""
 
-    def __init__(self, combining: Combining) -> None:
+    def __init__(self, combining: Combining, before: int | None) -> None:
+        """The source had promised that time when the batch began; None if nobody knows."""
         self._steps: list[Step] = [step_of(node, OutputLatency.EAGER) for node in combining.chain]
         node = combining.aggregate
         self._keys = node.keys
         self._sums = Sums(node.aggregations, node.input.schema, node.schema)
+        self._before = before
         self._pays = True
 
-    def shares(self, rows: Batch, before: int | None) -> list[tuple[Batch, int]]:
-        """What is sent, and for how many rows it stands: 0 if it is the rows as they are.
-
-        The source had promised that time; None if nobody knows.
-        """
+    def shares(self, rows: Batch) -> list[tuple[Batch, int]]:
+        """What is sent, and for how many rows it stands: 0 if it is the rows as they are."""
         as_it_is = [(rows, 0)]
-        if before is None or not self._pays or not rows.rows:
+        if self._before is None or not self._pays or not rows.rows:
             return as_it_is
-        late = rows.vs < before
+        late = rows.vs < self._before
         some = rows.where(~late) if late.any() else rows
         try:
             sums = self._combined(some)

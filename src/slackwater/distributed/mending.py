@@ -13,6 +13,7 @@ from typing import Any
 
 from slackwater.admission import Admission
 from slackwater.consistency import Dial
+from slackwater.distributed.ctis import kept
 from slackwater.distributed.parcels import From, Parcel, bucket_of
 from slackwater.distributed.program import Program
 from slackwater.events import Batch, Control
@@ -77,7 +78,11 @@ class Mender:
             self._partitions[origin] = self._opened()
         at_work, entrance = self._partitions[origin], self._entrance
         schema = entrance.schema
-        rows = Batch.concat([Batch.empty(schema), *(p.batch(schema) for p in parcels if p.rows)])
+        parts = (
+            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), parcel.promise)
+            for parcel in parcels
+        )
+        rows = kept(at_work.edge, at_work.told, parts)
         told: list[Control] = [count for parcel in parcels for count in parcel.counts]
         promise = max([parcel.promise for parcel in parcels], default=BEGIN)
         if promise > at_work.told:

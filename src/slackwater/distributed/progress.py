@@ -74,6 +74,11 @@ class Frontier:
         origin.slowest = max(origin.slowest, slowest)
         origin.held_by = held_by
 
+    @property
+    def told(self) -> dict[str, int]:
+        """What each origin has promised itself."""
+        return {name: origin.promised for name, origin in self.origins.items()}
+
     def _of(self, origin: Origin) -> int:
         if self.policy.lateness is None or origin.latest == BEGIN:
             return origin.promised

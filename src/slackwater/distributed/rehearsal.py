@@ -11,25 +11,15 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from slackwater.consistency import Dial
-from slackwater.distributed.bucket import Bucket, Said, pack_turn, parcels_of
+from slackwater.distributed.bucket import Bucket, Said, pack_turn
 from slackwater.distributed.combining import Combiner
-from slackwater.distributed.parcels import (
-    BEAT,
-    CONTROL,
-    SINK,
-    From,
-    Parcel,
-    bucket_of,
-    in_order,
-    pack_counts,
-    shared,
-)
+from slackwater.distributed.dispatch import Dispatch
+from slackwater.distributed.parcels import BEAT, CONTROL, SINK, Parcel, in_order
 from slackwater.distributed.program import Program
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
-from slackwater.plan.exchanges import ORIGIN
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import ExternalCti, Punctuation
+from slackwater.punctuations import Punctuation
 from slackwater.runtime.run import Output
 from slackwater.times import BEGIN
 
@@ -55,11 +45,10 @@ class Rehearsal:
             for stage in range(1, len(program.cut.stages) + 1)
             for number in range(program.buckets)
         }
-        self._promises: dict[tuple[str, str], int] = {}
         self._promised: dict[str, int] = {}
         """what each source has promised, all of its partitions together"""
-        self.combines = True
-        """whether rows are combined before they are sent, where they may be"""
+        self.combines = False
+        """whether rows are combined before they are sent, where they may be; there are no ctis then"""
         self.ledger = Ledger()
         self.output = Output(program.schema, self.ledger, program.properties)
 
@@ -97,32 +86,15 @@ class Rehearsal:
         self._deliver([parcel for parcel in parcels if parcel.stage == SINK])
         return said
 
-    def _dispatched(self, source: Source, name: str, rows: Batch) -> Sequence[Parcel]:
-        for placed in rows.controls:
-            if isinstance(placed.control, Punctuation):
-                key = source.stream_name, name
-                self._promises[key] = max(self._promises.get(key, BEGIN), placed.control.before)
-        promise = self._promises.get((source.stream_name, name), BEGIN)
-        starts = rows.vs[rows.is_insert]
-        latest = int(starts.max()) if len(starts) else BEGIN
-        counts = [p.control for p in rows.controls if isinstance(p.control, ExternalCti)]
-        parcels: list[Parcel] = []
-        buckets = self._program.buckets
+    def _dispatched(self, source: Source, name: str, rows: Batch) -> Iterator[Parcel]:
         combining = self._program.combining(source) if self.combines else None
-        shares = [(rows.data(), 0)]
+        combiner = None
         if combining is not None:
-            before = self._promised.get(source.stream_name, BEGIN)
-            shares = Combiner(combining).shares(rows.data(), before)
-        for target in self._program.targets(source):
-            address = target.stage, target.feed
-            for first, (some, stand_for) in enumerate(shares):
-                spread = shared(some, target.columns, buckets, name)
-                sender = From(name, promise, latest, first=first * rows.rows)
-                parcels += parcels_of(sender, address, spread, buckets, stand_for)
-            if counts and target.columns == (ORIGIN,):
-                where = target.stage, bucket_of(name, buckets), target.feed
-                parcels.append(Parcel(*where, name, "", rows.rows, data=pack_counts(counts)))
-        return parcels
+            combiner = Combiner(combining, self._promised.get(source.stream_name, BEGIN))
+        to = self._program.targets(source)
+        sending = Dispatch(to, self._program.buckets, "0", ordered=True, combiner=combiner)
+        yield from sending.rows(name, "", rows)
+        yield from sending.end()
 
     def _to_all(self, now: int, turns: Sequence[Dial]) -> Iterator[Parcel]:
         """What goes to every bucket of every stage."""

@@ -23,6 +23,7 @@ from slackwater.events import Batch, Control, Element, Stream
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import ExternalCti
+from slackwater.validity import Validator
 
 __all__ = ["LEDGER", "RAISE", "Edge", "OnInvalid"]
 
@@ -45,7 +46,7 @@ class Edge:
 
     def __init__(self, source: Source, on_invalid: OnInvalid, ledger: Ledger) -> None:
         self._name = source.stream_name
-        self._schema = source.schema
+        self.schema = source.schema
         self._on_invalid = on_invalid
         self._ledger = ledger
         self._disordered = source.disordered
@@ -59,27 +60,27 @@ class Edge:
             return self._fitting(stream.checked())
         elements = list(stream)
         try:
-            return Batch.of(elements, self._schema)
+            return Batch.of(elements, self.schema)
         except InvalidElement:
             if self._on_invalid is RAISE:
                 raise
-        return Batch.of([e for e in elements if self._fits(e)], self._schema)
+        return Batch.of([e for e in elements if self._fits(e)], self.schema)
 
     def _fitting(self, batch: Batch) -> Batch:
-        if batch.schema == self._schema:
+        if batch.schema == self.schema:
             return batch
-        if dict(batch.schema) == dict(self._schema):
-            return replace(batch, payload=batch.payload.select(self._schema.names()))
+        if dict(batch.schema) == dict(self.schema):
+            return replace(batch, payload=batch.payload.select(self.schema.names()))
         raise InvalidElement(
             f"{self._name}: the rows do not have the columns of the stream",
-            detail=f"rows: {dict(batch.schema)}; stream: {dict(self._schema)}",
+            detail=f"rows: {dict(batch.schema)}; stream: {dict(self.schema)}",
             hint="give from_dataframe the stream's schema, or select and cast the columns",
         )
 
     def _fits(self, element: Element) -> bool:
         """Whether the element has the stream's columns and types; else it goes to the ledger."""
         try:
-            Batch.of([element], self._schema)
+            Batch.of([element], self.schema)
         except InvalidElement as problem:
             self._ledger.write(
                 element, reason="does not fit the columns", place=self._name, detail=problem.fact
@@ -90,17 +91,7 @@ class Edge:
     def admit(self, batch: Batch) -> Iterator[Batch]:
         """The valid part of a batch, in the form that operators expect."""
         before = self.validator.promises
-        if self._on_invalid is RAISE:
-            valid = self.validator.admit(batch)
-        else:
-            valid, violations = self.validator.sift(batch)
-            for violation in violations:
-                self._ledger.write(
-                    violation.element,
-                    reason=violation.rule,
-                    place=self._name,
-                    detail=violation.detail,
-                )
+        valid = self.sifted(batch, self.validator)
         start, movable = 0, list[Control]()
         for position, control in valid.controls:
             if isinstance(control, ExternalCti):
@@ -114,6 +105,20 @@ class Edge:
             start, movable = position, []
         _, told = before.strengthened_by(movable)
         yield valid.slice(start, valid.rows).followed_by(told)
+
+    def sifted(self, batch: Batch, validator: Validator) -> Batch:
+        """What a validator finds valid; the rest raises, or is set aside."""
+        if self._on_invalid is RAISE:
+            return validator.admit(batch)
+        valid, violations = validator.sift(batch)
+        for violation in violations:
+            self._ledger.write(
+                violation.element,
+                reason=violation.rule,
+                place=self._name,
+                detail=violation.detail,
+            )
+        return valid
 
     def _may_count(self, control: ExternalCti) -> bool:
         if self._disordered:

@@ -16,24 +16,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.combining import Combiner
+from slackwater.distributed.dispatch import Dispatch
 from slackwater.distributed.files import opened
-from slackwater.distributed.parcels import From, Parcel, bucket_of, pack_counts, shared, to_arrow
+from slackwater.distributed.parcels import to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Store
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
-from slackwater.plan.exchanges import ORIGIN
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.rows import Files, Form, Unread
 from slackwater.spark import kafka_source
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
 from slackwater.tables import read_table
-from slackwater.times import BEGIN
 from slackwater.topics import Kafka
 
 __all__ = ["dispatching", "frame_of", "known"]
@@ -100,21 +97,20 @@ def dispatching(
     frame = given.frame if isinstance(given.frame, Files | Kafka) else None
     form, partition = given.form, given.partition
     to, buckets = program.targets(source), program.buckets
-    # who repeats itself is recognised by rows
-    combining = None if isinstance(given.frame, Kafka) else program.combining(source)
+    # who repeats itself is recognised by rows, and so is who breaks a cti among them
+    as_read = isinstance(given.frame, Kafka) or form.kind is not None
+    combining = None if as_read else program.combining(source)
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
         task = f"{context.partitionId():010d}"
-        sent = 0
-        progress: dict[str, tuple[int, int]] = {}
-        counts: dict[str, list[ExternalCti]] = {}
-        combiner = None if combining is None else Combiner(combining)
-        promised = None
-        if combiner is not None:
+        combiner = None
+        if combining is not None:
             number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-            promised = Store(root).promised(name, number)
+            combiner = Combiner(combining, Store(root).promised(name, number))
+        # files and topics are read in their order
+        sending = Dispatch(to, buckets, task, ordered=frame is not None, combiner=combiner)
         ledger = Ledger()
         reading = Reading(name, form, schema, ledger)
         read: Iterator[tuple[str, str, Batch]]
@@ -128,32 +124,8 @@ def dispatching(
                 tables = _read_files(batches, frame, [*dict.fromkeys(wanted)])
             read = _pieces(tables, partition, reading)
         for origin, part, batch in read:
-            promise, latest = _told(batch)
-            known = progress.get(origin, (BEGIN, BEGIN))
-            progress[origin] = max(known[0], promise), max(known[1], latest)
-            told = (placed.control for placed in batch.controls)
-            counts.setdefault(origin, []).extend(c for c in told if isinstance(c, ExternalCti))
-            shares = [(batch.data(), 0)]
-            if combiner is not None:
-                shares = combiner.shares(batch.data(), promised)
-            parcels: list[Parcel] = []
-            for rows, stand_for in shares:
-                sender = From(origin, part=part or task, first=sent)
-                for target in to:
-                    spread = shared(rows, target.columns, buckets, origin)
-                    address = target.stage, target.feed
-                    parcels += parcels_of(sender, address, spread, buckets, stand_for)
-                sent += 1 + rows.rows
-            yield to_arrow([parcel for parcel in parcels if parcel.rows])
-        last: list[Parcel] = []
-        for origin, (promise, latest) in progress.items():
-            for target in to:
-                sender = From(origin, promise, latest, part=task, first=sent)
-                last += parcels_of(sender, (target.stage, target.feed), [], buckets)
-                if counts[origin] and target.columns == (ORIGIN,):
-                    where = target.stage, bucket_of(origin, buckets), target.feed
-                    data = pack_counts(counts[origin])
-                    last.append(Parcel(*where, origin, task, sent + 1, data=data))
+            yield to_arrow([*sending.rows(origin, part, batch)])
+        last = [*sending.end()]
         if len(ledger):
             last.append(ledger_parcel(f"{name}-{task}", ledger))
         yield to_arrow(last)
@@ -223,10 +195,3 @@ def _without_partition(
     # a cti has no payload, but it is some partition's
     is_cti = (pl.col(form.kind).cast(pl.String) == "cti").fill_null(False)
     return part.with_columns(pl.when(~is_cti).then(partition).alias(partition))
-
-
-def _told(batch: Batch) -> tuple[int, int]:
-    """The last promise among the elements, and the latest start."""
-    ctis = [p.control.before for p in batch.controls if isinstance(p.control, Punctuation)]
-    starts = batch.vs[batch.is_insert]
-    return max(ctis, default=BEGIN), int(starts.max()) if len(starts) else BEGIN
