@@ -13,7 +13,7 @@ same to the last bit, and so is every promise: these go the old way, through all
 Combined rows pass nobody who judges. So what needs a judge is sent as it is: rows from before the time
 that the source had promised when the batch began, which are late; and pieces for which an expression has
 no value. How far the source had promised is what the record of the batch before says. Only sources
-that were declared to insert and nothing else are combined.
+that were declared to insert and nothing else are combined, and none with ctis among its rows.
 
 Where few rows meet their like, a task gives it up.
 """
