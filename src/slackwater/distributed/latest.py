@@ -12,8 +12,7 @@ The view is itself a query, hence run, spread and made durable as every other:
 in which a row of the view is one without end. Since its changes follow from the changelog of that query
 alone, who takes them need not remember anything: a batch says which keys have another row now, and which
 have none (`upserts_of`). The query remembers, per key, the rows that may still be taken back, and the
-last before them; but also one entry for every row that there ever was, since a row without end could
-still get one. Where it is cut is final, so that it could go: ClipBy does not do so yet.
+last before them: ClipBy forgets a row, though it has no end, once where it is cut is final.
 """
 
 from __future__ import annotations

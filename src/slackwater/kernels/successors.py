@@ -16,7 +16,7 @@ from numba import njit
 
 from slackwater.kernels.slabs import above, from_on
 
-__all__ = ["forget", "moved", "successors"]
+__all__ = ["begin_at", "forget", "moved", "successors"]
 
 INF = np.int64(2**63 - 1)
 
@@ -71,28 +71,39 @@ def moved(
 
 
 @njit(cache=True)
-def forget(start, size, room, marks, row_start, row_size, rows, row_count, cti, mark_cti):
-    """Drop rows that nothing can change any more, and marks that nobody will ask for.
+def begin_at(row_start, row_size, rows, key, time):
+    """Whether some row of the key begins at the time."""
+    found = np.empty(len(key), dtype=np.bool_)
+    for i in range(len(key)):
+        k = key[i]
+        p = from_on(rows, row_start[k], row_size[k], time[i])
+        found[i] = p < row_size[k] and rows[row_start[k] + p, 0] == time[i]
+    return found
 
-    `cti` is the promise of the rows' port, `mark_cti` that of the marks': rows with ve < cti stay as
-    they are, marks before mark_cti neither come nor go. A mark that is settled in this sense and not
-    after cti cuts rows at or before any change that they may still see. Which one of several such does
-    not matter then, so of each key only the last is kept, and that only if there is such a row.
+
+@njit(cache=True)
+def forget(start, size, room, marks, row_start, row_size, rows, row_count, cti, mark_cti):
+    """Drop rows whose end, min(ve, successor), is final, and marks that nobody will ask for.
+
+    `cti` is the promise of the rows' port, `mark_cti` that of the marks': ends change at cti or later,
+    rows that come begin there, marks before mark_cti neither come nor go. So what a mark that is not
+    after cti, and before mark_cti, cuts is cut for ever: rows before the last such mark go, whatever
+    their ve, and with them all such marks. Of rows that begin together all go or none, unless an end is
+    final because it is before cti.
     """
     for k in range(len(size)):
         settled = min(above(marks, start[k], size[k], cti), from_on(marks, start[k], size[k], mark_cti))
+        first = row_start[k]
+        if settled > 0:
+            first += from_on(rows, row_start[k], row_size[k], marks[start[k] + settled - 1, 0])
         kept = row_start[k]
-        needed = False
-        for at in range(row_start[k], row_start[k] + row_size[k]):
-            is_cut = settled > 0 and rows[at, 0] < marks[start[k] + settled - 1, 0]
-            if (rows[at, 1] < cti or cti == INF) and (is_cut or rows[at, 1] <= mark_cti):
+        for at in range(first, row_start[k] + row_size[k]):
+            if (rows[at, 1] < cti or cti == INF) and rows[at, 1] <= mark_cti:
                 continue
-            needed = needed or is_cut
             rows[kept] = rows[at]
             row_count[kept] = row_count[at]
             kept += 1
         row_size[k] = kept - row_start[k]
-        gone = settled - 1 if needed else settled
-        start[k] += gone
-        size[k] -= gone
-        room[k] -= gone
+        start[k] += settled
+        size[k] -= settled
+        room[k] -= settled

@@ -9,11 +9,14 @@ Inserts and adjusts of the input pass with both ends cut at the row's next start
 nothing: such rows of the input pass as they are, such rows of the other stream are not looked at.
 
 Pass: what the batch changes. Keep: of the other stream the starts that may still go or be the next one
-of a row that is yet to come, and before them one, if a row that it cut may still be adjusted. Of the
-input the rows that may still be adjusted, or cut (their next start, if any, may still go or be
-preceded by another). Propagate: the smaller one of both promises. On the input's side a change at t is
-seen at t, or not at all if the row is cut before t. A start s that comes or goes moves ends between s
-and something later, so the change has sync s.
+of a row that is yet to come. Of the input the rows that may still end elsewhere, by an adjust or by
+another start. A row that is cut at c ends there for ever once the other has promised that nothing
+up to c changes and the input that nothing before c does: then the row is forgotten, even one without
+end, and c with it if no other row needs it. Adjusts of it are still valid, but move its end
+between times that are not before c. They are passed over; how they are known, `_forgotten` says.
+Propagate: the smaller one of both promises. On the input's side a change at t is seen at t, or not at
+all if the row is cut before t. A start s that comes or goes moves ends between s and something later,
+so the change has sync s.
 
     in:      a [0, 20)                       a [0, 20) -> [0, 9)
     other:               x [7, 8)   y [5, 6)                       y gone   x gone
@@ -85,11 +88,7 @@ class ClipBy:
         if some.rows:
             key = state.keys.number(some.payload)
             _admit(state)
-            _remember(state, some, key)
-            starts = state.starts
-            # a copy, since columns of a batch may be read-only or not contiguous
-            vs = np.array(some.vs, dtype=np.int64)
-            until[matching] = kernel.successors(starts.start, starts.size, starts.rows, key, vs)
+            until[matching] = _cuts(state, some, key)
         # an end at vs, which means that the event does not exist, is before every cut
         old_ve, new_ve = np.minimum(rows.old_ve, until), np.minimum(rows.new_ve, until)
         return Batch(rows.vs, old_ve, new_ve, rows.payload).where(old_ve != new_ve)
@@ -138,6 +137,38 @@ def _admit(state: State) -> None:
     state.starts.admit(len(state.keys))
 
 
+def _cuts(state: State, rows: Batch, key: Ints) -> Ints:
+    """Where each row of the input is cut; those that matter are remembered."""
+    starts = state.starts
+    # a copy, since columns of a batch may be read-only or not contiguous
+    vs = np.array(rows.vs, dtype=np.int64)
+    cuts: Ints = kernel.successors(starts.start, starts.size, starts.rows, key, vs)
+    forgotten = _forgotten(state, rows, key)
+    if forgotten.any():
+        # the cut is forgotten, too; it is not after the promise, where both ends are or later
+        cuts[forgotten] = state.promised[_INPUT].cti
+        rows, key = rows.where(~forgotten), key[~forgotten]
+    _remember(state, rows, key)
+    return cuts
+
+
+def _forgotten(state: State, rows: Batch, key: Ints) -> Mask:
+    """Which rows are adjusts of events that were forgotten, since their cut is final.
+
+    An event that is adjusted and starts before the promise has been here before this batch, hence is
+    remembered or was forgotten. Of those with its key and start all were forgotten or none, and none
+    has come since: that one is remembered says that this one is, whatever it was adjusted to meanwhile
+    and however many are equal to it.
+    """
+    forgotten: Mask = (rows.old_ve > rows.vs) & (rows.vs < state.promised[_INPUT].cti)
+    if forgotten.any():
+        events = state.events
+        forgotten[forgotten] = ~kernel.begin_at(
+            events.start, events.size, events.rows, key[forgotten], rows.vs[forgotten]
+        )
+    return forgotten
+
+
 def _remember(state: State, rows: Batch, key: Ints) -> None:
     """The input's events as they are now."""
     moved = rows.old_ve != rows.new_ve
@@ -179,7 +210,7 @@ def _moved(state: State, changes: Changes) -> tuple[Ints, Ints, Ints]:
 
 
 def _forget(state: State) -> None:
-    """Drop what is settled, close the holes, and forget keys and payloads that are not in use."""
+    """Drop what is final, close the holes, and forget keys and payloads that are not in use."""
     events, starts = state.events, state.starts
     cti, other_cti = (promises.cti for promises in state.promised)
     if min(cti, other_cti) == INF:
