@@ -135,6 +135,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "clip by key": _two(lambda a, b: a.clip(b, on="k")),
     "clip by two keys": _two(lambda a, b: a.clip(b.where(sw.col("v") > 0), on=("x", "k"))),
     "clip by itself": _one(lambda s: s.clip(s, on="v")),
+    "clip by the next": _one(lambda s: s.inserts().clip(s, on="v")),
     "union": _two(lambda a, b: a.union(b)),
     "union with itself": _one(lambda s: s.union(s.shift(1), s)),
     "distinct": _one(lambda s: s.distinct()),
