@@ -108,6 +108,11 @@ def _session() -> SparkSession:
         .config("spark.driver.memory", "1g")
         .config("spark.driver.extraJavaOptions", "-Xms1g -XX:+AlwaysPreTouch")
         .config("spark.sql.shuffle.partitions", "2")
+        # what Spark remembers of batches that are over is full before memory is looked at
+        .config("spark.ui.retainedJobs", "50")
+        .config("spark.ui.retainedStages", "50")
+        .config("spark.ui.retainedTasks", "100")
+        .config("spark.sql.ui.retainedExecutions", "50")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
