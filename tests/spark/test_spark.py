@@ -224,3 +224,35 @@ def test_workers_with_another_python_are_refused(
         monkeypatch.setattr(spark.sparkContext, "pythonExec", theirs)
         with pytest.raises(sw.PlanError, match="another Python"):
             s.start(spark, {s: _read(spark, tmp_path)}, checkpoint=str(tmp_path / "checkpoint"))
+
+
+def test_rows_of_windows_are_added_up_where_they_are_read(spark: Any, tmp_path: Path) -> None:
+    """One parcel stands for many rows; late ones travel as they are, and go to the ledger; so also
+    after a restart, when what was promised is in the record of an earlier start."""
+    query, random = QUERIES["windows by key"], np.random.default_rng(3)
+    tables = []
+    for number in range(4):
+        vs = 1_000 * number + random.integers(0, 1_000, 2_000)
+        vs[:20] -= 1_500 * (number == 2)
+        payload = {"k": random.integers(0, 3, 2_000), "v": random.integers(0, 1000, 2_000) / 8}
+        tables.append(pl.DataFrame({"vs": vs, **payload}))
+    directory = _written(tables, tmp_path / "in")
+    for last in (False, True):
+        if not last:
+            (directory / "3.parquet").rename(tmp_path / "3.parquet")
+        else:
+            (tmp_path / "3.parquet").rename(directory / "3.parquet")
+        given = sw.read_files(str(directory), vs="vs", per_batch=1, progress=sw.progress(lateness=100))
+        checkpoint = str(tmp_path / "checkpoint")
+        handle = query.start(spark, {s: given}, checkpoint=checkpoint, trigger={"availableNow": True})
+        handle.spark_query.awaitTermination()
+        handle.stop()
+    whole = pl.concat(tables)
+    late = whole.filter((pl.col("vs") < 1_500) & (pl.int_range(pl.len()) >= 4_000))
+    kept = whole.filter(~((pl.col("vs") < 1_500) & (pl.int_range(pl.len()) >= 4_000)))
+    assert late.height == len(handle.ledger) == handle.progress.set_aside > 0
+    wanted = query.meaning({s: sw.from_dataframe(kept, vs="vs", schema=COLUMNS)})
+    assert handle.output.as_history() == wanted
+    assert handle.progress.rows_in == 8_000
+    log = [path.stat().st_size for path in tmp_path.rglob("*.parcels")]
+    assert sum(log) < whole.estimated_size() / 2
