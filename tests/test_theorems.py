@@ -33,7 +33,7 @@ from slackwater.validity import StreamProperties, closed_up_to
 Inputs: TypeAlias = dict[sw.Query, list[Element]]
 Arrivals: TypeAlias = list[tuple[sw.Query, list[Element]]]
 
-FEWER = settings(max_examples=max(1, settings().max_examples // 5))
+FEWER = settings(max_examples=max(1, settings().max_examples // 8))
 FEWEST = settings(max_examples=max(1, settings().max_examples // 20))
 
 

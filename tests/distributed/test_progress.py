@@ -23,7 +23,7 @@ from slackwater.runtime.edge import OnInvalid
 from slackwater.testing import batchings, histories, streams
 from slackwater.validity import Validator
 
-FEWER = settings(max_examples=max(1, settings().max_examples // 25))
+FEWER = settings(max_examples=max(1, settings().max_examples // 33))
 SCHEMA = {"k": str, "v": int}
 s, t = sw.stream(SCHEMA, name="s"), sw.stream(SCHEMA, name="t")
 counted = sw.stream(SCHEMA, name="counted", disordered=True)

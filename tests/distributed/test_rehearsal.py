@@ -77,7 +77,7 @@ def _case(name: str) -> Case:
     return Case(query, tuple(sw.Query(n) for n in walk(query.node) if isinstance(n, Source)))
 
 
-FEWER = settings(max_examples=max(1, settings().max_examples // 25))
+FEWER = settings(max_examples=max(1, settings().max_examples // 33))
 
 
 def _restored(program: Program, bucket: Bucket) -> Bucket:
