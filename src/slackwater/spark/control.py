@@ -115,6 +115,7 @@ def _to_all(rows: DataFrame, program: Program, feed: int, number: object, data: 
             none.alias("held_by"),
             f.lit(0).cast("bigint").alias("now"),
             f.lit(0).cast("bigint").alias("rows"),
+            f.lit(0).cast("bigint").alias("stands_for"),
             "data",
         )
     )
