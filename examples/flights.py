@@ -259,7 +259,7 @@ def compare_with_this_process(
         raise SystemExit("Spark's answer differs from that of this process.")
     console.print(
         f"On Spark {out.taken_back:,} answers were taken back, in this process {here.taken_back:,}, "
-        "which was told more at a time: [green]the final answer is the same[/]."
+        "which was told less at a time: [green]the final answer is the same[/]."
     )
 
 
