@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import slackwater as sw
@@ -23,7 +24,7 @@ from slackwater.distributed import keeper
 from slackwater.distributed.bucket import Said, parcels_of
 from slackwater.distributed.host import Host
 from slackwater.distributed.lines import Line, Message
-from slackwater.distributed.parcels import From, Parcel, from_arrow, spread, to_arrow
+from slackwater.distributed.parcels import SCHEMA, From, Parcel, from_arrow, spread, to_arrow
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.quarters import Quarters, clear, inode_of
 from slackwater.distributed.store import Place, Received, Store
@@ -182,6 +183,18 @@ def test_a_line_carries_messages_of_any_size_until_the_other_end_is_gone() -> No
     one.close()
     with pytest.raises(EOFError):
         other.receive()
+
+
+def test_a_message_that_is_cut_off_between_two_batches_is_not_a_whole_one() -> None:
+    near, far = multiprocessing.Pipe()
+    rows = to_arrow([Parcel(1, 0, 0, "0", "", 0, rows=1, data=bytes(64))])
+    told = {"header": "{}", "batches": "2"}
+    with open(near.fileno(), "wb", closefd=False) as file:
+        writer = pa.ipc.new_stream(file, SCHEMA.with_metadata(told))
+        writer.write_batch(rows)
+    near.close()
+    with pytest.raises(EOFError):
+        Line(far).receive()
 
 
 def test_a_program_that_a_keeper_cannot_read_is_told(run: str, tmp_path: Path) -> None:

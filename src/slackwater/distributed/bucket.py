@@ -38,6 +38,7 @@ from slackwater.distributed.repeats import Repeats
 from slackwater.events import Batch, Control
 from slackwater.ledger import Entry, Ledger
 from slackwater.operators.buffer import Buffer
+from slackwater.operators.combined import together
 from slackwater.operators.finalize import given_up_among
 from slackwater.plan.exchanges import ORIGIN, Feed
 from slackwater.plan.nodes import Node, Source, walk
@@ -264,23 +265,21 @@ class Bucket:
         for part in parts:
             self._dataflow.push(feed.entrance, part)
             self._dataflow.run_until_quiet()
+        self._dataflow.run_sums()
 
     def _take_sums(self, place: int, parcels: list[Parcel], before: int) -> None:
-        """Rows that were combined where they were read go to who adds them up."""
+        """Rows that were combined where they were read go to who adds them up.
+
+        It takes them in together with the rows of the batch, if any reach it, and before the promise.
+        """
         if not parcels:
             return
         combining = self._combining[place]
         assert combining is not None, "only then they are combined"
         [aggregate] = (each for each in self._dataflow.operators if each.node is combining.aggregate)
-        # each has columns for the sums that it needs
-        by_columns: dict[tuple[str, ...], list[Batch]] = {}
-        for parcel in parcels:
-            sums = parcel.sums()
-            combining.require_promised(sums, before)
-            by_columns.setdefault(tuple(sums.schema), []).append(sums)
-        for batches in by_columns.values():
-            aggregate.take_sums(Batch.concat(batches))
-        self._dataflow.run_until_quiet()
+        sums = together([parcel.sums() for parcel in parcels])
+        combining.require_promised(sums, before)
+        aggregate.sums = sums
 
     def _fresh(self, place: int, parcels: list[Parcel], told_by: dict[str, int]) -> Iterator[Batch]:
         """The rows that have not been here before; of a source, those that keep their origin's ctis."""

@@ -99,17 +99,22 @@ def ask(run: str, slot: int, asked: Asked) -> Message:
             return _asked_once(run, slot, asked)
         except (EOFError, OSError):
             # it is gone: its store is not
-            _lines.pop(f"{run}/{slot}", None)
+            continue
     return _asked_once(run, slot, asked)
 
 
 def _asked_once(run: str, slot: int, asked: Asked) -> Message:
     line = _connected(run, slot)
-    line.send(asked.message)
-    told = line.receive()
-    if told.header.get("needs") == "program":
-        line.send(Message({}, [to_arrow([Parcel(0, 0, 0, "", "", 0, data=asked.program)])]))
+    try:
+        line.send(asked.message)
         told = line.receive()
+        if told.header.get("needs") == "program":
+            line.send(Message({}, [to_arrow([Parcel(0, 0, 0, "", "", 0, data=asked.program)])]))
+            told = line.receive()
+    except BaseException:
+        # whatever it was, the next answer might be to this question
+        _lines.pop(f"{run}/{slot}").close()
+        raise
     if "fact" in told.header:
         header = told.header
         raise OperatorError(header["fact"], detail=header["detail"], hint=header["hint"])
@@ -307,12 +312,13 @@ class _Keeper:
         place = Place(header["stage"], header["bucket"])
         try:
             said = host.step(place, header["batch"], Received.of(rows, header["now"]))
+            answer = [to_arrow(said.parcels)]
         except SlackwaterError as problem:
             return Message({"fact": problem.fact, "detail": problem.detail, "hint": problem.hint})
         except Exception as problem:  # noqa: BLE001  # whatever it is, who asked has to know
             trace = "".join(traceback.format_exception(problem))
             return Message({"fact": f"{place} failed: {problem!r}", "detail": trace, "hint": ""})
-        return Message(_told(said), [to_arrow(said.parcels)])
+        return Message(_told(said), answer)
 
 
 def _told(said: Said) -> dict[str, Any]:

@@ -40,7 +40,9 @@ class Line:
 
     def send(self, message: Message) -> None:
         """Say something."""
-        schema = SCHEMA.with_metadata({"header": json.dumps(message.header)})
+        # how many batches there are: a stream that is cut off between two looks like a whole one
+        told = {"header": json.dumps(message.header), "batches": str(len(message.rows))}
+        schema = SCHEMA.with_metadata(told)
         with pa.ipc.new_stream(pa.PythonFile(self._out, "w"), schema) as writer:
             for rows in message.rows:
                 writer.write_batch(rows)
@@ -52,12 +54,17 @@ class Line:
             raise EOFError
         try:
             with pa.ipc.open_stream(pa.PythonFile(self._in, "r")) as reader:
-                header: dict[str, Any] = json.loads(reader.schema.metadata[b"header"])
-                return Message(header, list(reader))
+                told = reader.schema.metadata
+                message = Message(json.loads(told[b"header"]), list(reader))
         except pa.ArrowInvalid as problem:
             # it has ended in the middle of a message
             raise EOFError from problem
+        if len(message.rows) < int(told[b"batches"]):
+            raise EOFError
+        return message
 
     def close(self) -> None:
-        """Be gone."""
+        """Be gone. What was not sent must not be later, to whoever has the number of the socket then."""
+        self._in.raw.close()
+        self._out.raw.close()
         self._connection.close()

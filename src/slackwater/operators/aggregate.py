@@ -118,14 +118,21 @@ class Aggregate:
         weights = Weights(key, labels, self.sums.lay(state.layout, weighed, rows.rows))
         return self._taken_in(state, rows, weights)
 
-    def on_sums(self, state: State, rows: Batch) -> Batch:
-        """The same for combined rows: see operators/combined.py."""
-        events, weighed = combined.weighed(rows)
-        key = state.keys.number(rows.payload)
-        added = self.sums.lay(state.layout, weighed, rows.rows)
-        added[:, 0] = events
-        labels = np.zeros((rows.rows, self.held.labels), dtype=np.int64)
-        return self._taken_in(state, rows, Weights(key, labels, added))
+    def on_sums(self, state: State, rows: Batch, sums: Batch) -> Batch:
+        """The same for rows and combined rows at once: see operators/combined.py."""
+        weighed = self.sums.weigh(rows.payload)
+        events, added = combined.weighed(sums)
+        key = np.concatenate([state.keys.number(each.payload) for each in (rows, sums)])
+        # both in the columns that they have together
+        self.sums.lay(state.layout, weighed, rows.rows)
+        of_sums = self.sums.lay(state.layout, added, sums.rows)
+        of_sums[:, 0] = events
+        weights = np.concatenate([self.sums.lay(state.layout, weighed, rows.rows), of_sums])
+        labels = np.zeros((len(key), self.held.labels), dtype=np.int64)
+        pairs = zip(_times(rows), _times(sums), strict=True)
+        vs, old_ve, new_ve = (np.concatenate(pair) for pair in pairs)
+        both = Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(key)))
+        return self._taken_in(state, both, Weights(key, labels, weights))
 
     def _taken_in(self, state: State, rows: Batch, weights: Weights) -> Batch:
         horizon = state.timelines.horizon
@@ -196,6 +203,10 @@ class Aggregate:
     def describe(self, state: State) -> Description:
         """One row per endpoint that is remembered; and the events, where sums are not enough."""
         return Description(state_rows=state.timelines.rows() + self.held.rows(state.held))
+
+
+def _times(rows: Batch) -> tuple[Ints, Ints, Ints]:
+    return rows.vs, rows.old_ve, rows.new_ve
 
 
 def _without_repetition(rows: Batch, said: Said, names: list[str], shows_size: bool) -> Batch:

@@ -13,6 +13,7 @@ one for each sum that is not zero, named by its slot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from slackwater.kernels import combining
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.sums import Sums, Weight
 
-__all__ = ["Weighed", "combined", "weighed"]
+__all__ = ["Weighed", "combined", "together", "weighed"]
 
 kernel: Any = combining
 """compiled functions, which mypy cannot follow"""
@@ -57,6 +58,26 @@ def combined(rows: Batch, keys: Sequence[str], sums: Sums) -> Batch:
         values = np.ascontiguousarray(totals[:, layout.columns[slot]])
         columns.append(pl.Series(f"{_SLOT}{slot}", values))
     return Batch.inserts(rows.vs[first], rows.new_ve[first], pl.DataFrame(columns))
+
+
+def together(batches: Sequence[Batch]) -> Batch:
+    """Several as one: a sum that one of them has no column for is zero there."""
+    names = dict.fromkeys(name for batch in batches for name in batch.schema)
+    filled = [
+        replace(
+            batch,
+            payload=pl.DataFrame(
+                [
+                    batch.payload.get_column(name)
+                    if name in batch.schema
+                    else pl.Series(name, np.zeros(batch.rows, dtype=np.int64))
+                    for name in names
+                ]
+            ),
+        )
+        for batch in batches
+    ]
+    return Batch.concat(filled)
 
 
 def weighed(rows: Batch) -> Weighed:

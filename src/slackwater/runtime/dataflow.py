@@ -82,6 +82,8 @@ class Running:
     """how far the sources have come, by port, where it is told"""
     rows_in: int = 0
     rows_out: int = 0
+    sums: Batch | None = None
+    """rows that were combined elsewhere: they are taken in with the next batch"""
 
     def __post_init__(self) -> None:
         self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
@@ -95,12 +97,6 @@ class Running:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
         self._emit(self._process(queue.port, queue.batches.popleft()))
-
-    def take_sums(self, rows: Batch) -> None:
-        """Take in rows that were combined elsewhere, of which nothing has to be judged."""
-        assert isinstance(self.step, Aggregate), "only sums can be combined"
-        self.rows_in += rows.rows
-        self._emit(self.step.on_sums(self.state, rows))
 
     def turn(self, dial: Dial) -> None:
         """Wait and remember for so long from now on, if the dial has placed it."""
@@ -159,7 +155,12 @@ class Running:
         """What the step says to the rows for which its expressions have values."""
         while True:
             try:
-                return self.step.on_batch(self.state, port, rows)
+                if self.sums is None:
+                    return self.step.on_batch(self.state, port, rows)
+                assert isinstance(self.step, Aggregate), "only sums can be combined"
+                said = self.step.on_sums(self.state, rows, self.sums)
+                self.sums = None
+                return said
             except NoValue as problem:
                 if self.on_invalid is RAISE:
                     [element] = rows.slice(problem.row, problem.row + 1)
@@ -304,6 +305,15 @@ class Dataflow:
                 queue.batches.append(Batch.empty(child.schema))
             while (ready := self._schedule(self.operators)) is not None:
                 ready.run()
+
+    def run_sums(self) -> None:
+        """Sums that are waiting, since nothing else has reached who is to take them in."""
+        for operator in self.operators:
+            if operator.sums is not None:
+                [queue] = operator.inbound
+                [child] = operator.node.inputs
+                queue.batches.append(Batch.empty(child.schema))
+        self.run_until_quiet()
 
     def turn(self, dial: Dial) -> None:
         """Turn the dial, between two batches."""

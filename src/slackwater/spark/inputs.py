@@ -107,8 +107,9 @@ def dispatching(
         task = f"{context.partitionId():010d}"
         combiner = None
         if combining is not None:
-            number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-            combiner = Combiner(combining, Store(root).promised(name, number))
+            number = context.getLocalProperty("streaming.sql.batchId")
+            promised = None if number is None else Store(root).promised(name, int(number))
+            combiner = Combiner(combining, promised)
         # files and topics are read in their order
         sending = Dispatch(to, buckets, task, ordered=frame is not None, combiner=combiner)
         ledger = Ledger()
