@@ -4,6 +4,10 @@ A plan is cut into stages (plan/exchanges.py); a stage runs in a fixed number of
 sees the rows of its share and nothing else. All that passes between them is parcels:
 
     parcels     rows of one origin for one bucket, with what that origin promises
+    dispatch    what is read from a source, as parcels for every bucket
+    combining   what begins and ends together, added up before it is sent
+    ctis        the rows of an origin that keep what it has promised among them
+    repeats     rows that a source tells twice
     progress    what a bucket may promise, given what its origins do
     mending     partitions of a disordered source, each brought into order before anything is spread
     bucket      one share of one stage at work: parcels of a batch in, parcels out
@@ -12,6 +16,7 @@ sees the rows of its share and nothing else. All that passes between them is par
     store       what makes the state of buckets durable
     host        buckets that live in one process, brought to the batch that is asked for
     keeper      such a process, for whoever runs on the same machine
+    lines       messages to keepers and back
     quarters    where keepers live, and how they come and go
     weight      how much memory a state takes
     latest      of every key the row that started last, as a query
