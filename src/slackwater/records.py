@@ -88,10 +88,8 @@ class Records:
 
     def forget(self, cti: int) -> Ints:
         """Drop what is before the cti; the script that leads past it."""
-        none = np.empty((0, self.pool.shape[1]), dtype=np.int64)
-        length, _ = kernel.forget(self.slabs, self.pool, self.labels, cti, none)
-        # one row more, for a script of no rows only counts
-        script = np.empty((length + 1, self.pool.shape[1]), dtype=np.int64)
+        # memory that is not written to costs nothing
+        script = np.empty((self.size, self.pool.shape[1]), dtype=np.int64)
         length, self.size = kernel.forget(self.slabs, self.pool, self.labels, cti, script)
         found: Ints = script[:length]
         return found

@@ -26,6 +26,8 @@ _MOST = 8
 """of more arrays, those that were given back first are let go"""
 _WASTE = 2
 """an array may be so many times as large as needed"""
+_LINE = 8
+"""integers in a line of the cache, where arrays begin: so that a row of four does not lie on two"""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +42,16 @@ class Spares:
     def empty(self, *shape: int) -> Ints:
         """An array of integers with any contents."""
         needed = math.prod(shape)
-        if needed >= LEAST:
-            for i, array in enumerate(self.kept):
-                if needed <= len(array) <= _WASTE * needed:
-                    del self.kept[i]
-                    return array[:needed].reshape(shape)
-        return np.empty(shape, dtype=np.int64)
+        if needed < LEAST:
+            return np.empty(shape, dtype=np.int64)
+        for i, array in enumerate(self.kept):
+            if needed + _LINE <= len(array) <= _WASTE * needed:
+                del self.kept[i]
+                break
+        else:
+            array = np.empty(needed + _LINE, dtype=np.int64)
+        first = -array.ctypes.data // array.itemsize % _LINE
+        return array[first : first + needed].reshape(shape)
 
     def filled(self, value: int, *shape: int) -> Ints:
         """An array of this value."""

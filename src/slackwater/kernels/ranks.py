@@ -1,8 +1,8 @@
 """Ranks: the live events of each key in order of a value, and the rows that a change of them changes.
 
 Of every key the group at the cursor of its records (records.py) is a list of *items*: the number of a
-payload, and how many copies of it are alive. Items are in order of their values, nulls last, and where
-values are equal, of their numbers. An item's *place* is one more than the number of copies with a value
+payload, how many copies of it are alive, and its value. Items are in order of their values, nulls last,
+and where values are equal, of their numbers. An item's *place* is one more than the number of copies with a value
 before its own; nulls have none.
 
 `follow` leads the list through the entries that a batch has touched, and with it the *difference*: by
@@ -15,7 +15,8 @@ before and now,
 
 so that what is not said is not looked at, but for the counts in front of the first difference.
 
-    values    by number of payload: label, whether it is null, and the key
+    values    by number of payload: label, whether it is null, and the key; items have the first two, too,
+              for of many payloads each look at them is one at cold memory
     list      slab of items, as in endpoints.py
     out       start, old end, new end, number of payload, place (0: null)
 
@@ -48,6 +49,7 @@ from slackwater.kernels.records import COUNT
 __all__ = [
     "COPIES",
     "IS_NULL",
+    "ITEM",
     "KEY",
     "LABEL",
     "NUMBER",
@@ -57,12 +59,15 @@ __all__ = [
     "mark",
     "mark_at",
     "move",
+    "relabel",
     "rename",
     "rename_at",
 ]
 
 # columns of an item
-NUMBER, COPIES = 0, 1
+NUMBER, COPIES, _OWN_LABEL, _OWN_IS_NULL = 0, 1, 2, 3
+ITEM = 4
+"""columns"""
 # columns of values
 LABEL, IS_NULL, KEY = 0, 1, 2
 OUT = 5
@@ -76,27 +81,33 @@ _FEW = 4
 
 
 @njit(cache=True, inline="always")
-def _compared(p, q, values, order, descending):
-    """Which of two payloads has its value first: negative, zero or positive. Nulls are last."""
-    if values[p, IS_NULL] != values[q, IS_NULL]:
-        return values[p, IS_NULL] - values[q, IS_NULL]
-    if values[p, IS_NULL]:
+def _compared(left, i, right, j, order, descending):
+    """Which of two items has its value first: negative, zero or positive. Nulls are last."""
+    if left[i, _OWN_IS_NULL] != right[j, _OWN_IS_NULL]:
+        return left[i, _OWN_IS_NULL] - right[j, _OWN_IS_NULL]
+    if left[i, _OWN_IS_NULL]:
         return 0
-    left, right = values[p, LABEL], values[q, LABEL]
+    one, other = left[i, _OWN_LABEL], right[j, _OWN_LABEL]
     if len(order) > 0:
-        left, right = order[left], order[right]
-    if left == right:
+        one, other = order[one], order[other]
+    if one == other:
         return 0
-    return -1 if (left < right) != descending else 1
+    return -1 if (one < other) != descending else 1
+
+
+@njit(cache=True, inline="always")
+def _copy(source, i, target, j):
+    for a in range(ITEM):
+        target[j, a] = source[i, a]
 
 
 @njit(cache=True)
-def _first_of_value(items, low, size, p, values, order, descending):
-    """The first item from `low` on whose value is not before that of p."""
+def _first_of_value(items, low, size, diff, d, order, descending):
+    """The first item from `low` on whose value is not before that of item d."""
     high = size
     while low < high:
         middle = (low + high) // 2
-        if _compared(items[middle, NUMBER], p, values, order, descending) < 0:
+        if _compared(items, middle, diff, d, order, descending) < 0:
             low = middle + 1
         else:
             high = middle
@@ -105,15 +116,18 @@ def _first_of_value(items, low, size, p, values, order, descending):
 
 @njit(cache=True)
 def _move(items, size, p, copies, values, order, descending):
-    """Add so many copies of p, or take them away; how many items there are now."""
+    """Add so many copies of p, or take them away; how many items there are now. There is room for two."""
     if copies == 0:
         return size
+    # first behind all others, where it can be compared
+    own = size + 1
+    items[own, NUMBER], items[own, COPIES] = p, copies
+    items[own, _OWN_LABEL], items[own, _OWN_IS_NULL] = values[p, LABEL], values[p, IS_NULL]
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
-        own = items[middle, NUMBER]
-        which = _compared(own, p, values, order, descending)
-        if which < 0 or (which == 0 and own < p):
+        which = _compared(items, middle, items, own, order, descending)
+        if which < 0 or (which == 0 and items[middle, NUMBER] < p):
             low = middle + 1
         else:
             high = middle
@@ -122,11 +136,11 @@ def _move(items, size, p, copies, values, order, descending):
         if items[low, COPIES] != 0:
             return size
         for i in range(low, size - 1):
-            items[i, NUMBER], items[i, COPIES] = items[i + 1, NUMBER], items[i + 1, COPIES]
+            _copy(items, i + 1, items, i)
         return size - 1
     for i in range(size, low, -1):
-        items[i, NUMBER], items[i, COPIES] = items[i - 1, NUMBER], items[i - 1, COPIES]
-    items[low, NUMBER], items[low, COPIES] = p, copies
+        _copy(items, i - 1, items, i)
+    _copy(items, own, items, low)
     return size + 1
 
 
@@ -144,7 +158,7 @@ def _with_room(table, used, rows):
 def _load(lists, pool, k, items):
     start, size = lists[k, START], lists[k, SIZE]
     for i in range(size):
-        items[i, NUMBER], items[i, COPIES] = pool[start + i, NUMBER], pool[start + i, COPIES]
+        _copy(pool, start + i, items, i)
     return size
 
 
@@ -157,7 +171,7 @@ def _store(lists, pool, top, k, items, size):
     lists[k, SIZE] = size
     start = lists[k, START]
     for i in range(size):
-        pool[start + i, NUMBER], pool[start + i, COPIES] = items[i, NUMBER], items[i, COPIES]
+        _copy(items, i, pool, start + i)
     return top
 
 
@@ -177,7 +191,7 @@ def _say(out, n, copies, vs, old_ve, new_ve, p, place):
 
 
 @njit(cache=True)
-def _say_changes(out, n, vs, shown, end, items, size, diff, diffs, values, order, descending):
+def _say_changes(out, n, vs, shown, end, items, size, diff, diffs, order, descending):
     """Rows from vs to `shown`, of the items without the difference, become rows of the items, to `end`.
 
     An end at vs means that there are none.
@@ -192,24 +206,23 @@ def _say_changes(out, n, vs, shown, end, items, size, diff, diffs, values, order
         if not moved and shift == 0:
             if d == diffs:
                 break
-            stop = _first_of_value(items, i, size, diff[d, NUMBER], values, order, descending)
+            stop = _first_of_value(items, i, size, diff, d, order, descending)
             for x in range(i, stop):
                 before += items[x, COPIES]
             i = stop
-        if i < size and (
-            d == diffs or _compared(items[i, NUMBER], diff[d, NUMBER], values, order, descending) <= 0
-        ):
-            value = items[i, NUMBER]
+        # the first of the items with the next value
+        if i < size and (d == diffs or _compared(items, i, diff, d, order, descending) <= 0):
+            least, at = items, i
         elif d < diffs:
-            value = diff[d, NUMBER]
+            least, at = diff, d
         else:
             break
         place, old_place = before + 1, before + 1 - shift
-        if values[value, IS_NULL]:
+        if least[at, _OWN_IS_NULL]:
             place = old_place = 0
         while True:
-            is_item = i < size and (_compared(items[i, NUMBER], value, values, order, descending) == 0)
-            is_diff = d < diffs and (_compared(diff[d, NUMBER], value, values, order, descending) == 0)
+            is_item = i < size and _compared(items, i, least, at, order, descending) == 0
+            is_diff = d < diffs and _compared(diff, d, least, at, order, descending) == 0
             if is_item and is_diff:
                 is_item, is_diff = (
                     items[i, NUMBER] <= diff[d, NUMBER],
@@ -252,22 +265,19 @@ def follow(
     Pool and output may have to be replaced by larger ones: they, the pool's top, and the number of rows.
     """
     n = s = 0
-    items = np.empty((64, 2), dtype=np.int64)
-    diff = np.empty((16, 2), dtype=np.int64)
+    items = np.empty((64, ITEM), dtype=np.int64)
+    diff = np.empty((16, ITEM), dtype=np.int64)
     for c in range(len(touched)):
         if c + 3 * _AHEAD < len(touched):
             prefetch(lists, touched[c + 3 * _AHEAD, T_KEY])
             prefetch(pool, lists[touched[c + 2 * _AHEAD, T_KEY], START])
-            soon = touched[c + _AHEAD, T_KEY]
-            for item in range(lists[soon, START], lists[soon, START] + min(lists[soon, SIZE], _FEW)):
-                prefetch(values, pool[item, NUMBER])
             for change in range(first[c + _AHEAD], first[c + _AHEAD + 1]):
                 prefetch(values, changes[change, LABELS])
         k, x, i, olds, news = touched[c]
         j, stop = first[c], first[c + 1]
         size, diffs = lists[k, SIZE], 0
-        items = _with_room(items, 0, size + _end_of_key(script, s, k) - s)
-        diff = _with_room(diff, 0, stop - j)
+        items = _with_room(items, 0, size + _end_of_key(script, s, k) - s + 2)
+        diff = _with_room(diff, 0, stop - j + 2)
         _load(lists, pool, k, items)
         q = _first_from(records, record_slabs[k, START], record_slabs[k, SIZE], changes[j, TIME])
         for _ in range(abs(cursors[c] - q)):
@@ -285,7 +295,7 @@ def follow(
                 end = entries[x, TIME]
             out = _with_room(out, n, n + entries[x - 1, SUMS])
             n = _say_changes(
-                out, n, entries[x - 1, TIME], shown, end, items, size, diff, 0, values, order, descending
+                out, n, entries[x - 1, TIME], shown, end, items, size, diff, 0, order, descending
             )
             entries[x - 1, SHOWN] = end
         while i < stop_old or x < stop_new:
@@ -321,9 +331,7 @@ def follow(
                         end = INF if open_ended else shown
                 entries[x, SHOWN] = end
             out = _with_room(out, n, n + room)
-            n = _say_changes(
-                out, n, time, shown, end, items, size, diff, diffs, values, order, descending
-            )
+            n = _say_changes(out, n, time, shown, end, items, size, diff, diffs, order, descending)
             i += old_here
             x += new_here
         pool = _with_room(pool, top, top + 2 * size)
@@ -340,12 +348,12 @@ def follow(
 @njit(cache=True)
 def move(script, values, order, descending, lists, pool, top):
     """Make moves without a look at entries. The pool, which may have been replaced, and its top."""
-    items = np.empty((64, 2), dtype=np.int64)
+    items = np.empty((64, ITEM), dtype=np.int64)
     s = 0
     while s < len(script):
         k = script[s, _S_KEY]
         stop = _end_of_key(script, s, k)
-        items = _with_room(items, 0, lists[k, SIZE] + stop - s)
+        items = _with_room(items, 0, lists[k, SIZE] + stop - s + 2)
         size = _load(lists, pool, k, items)
         for at in range(s, stop):
             size = _move(items, size, script[at, _S_LABEL], script[at, COUNT], values, order, descending)
@@ -382,6 +390,14 @@ def rename(slabs, table, column, numbers):
 
 
 @njit(cache=True)
+def relabel(slabs, pool, values):
+    """Values have new labels, and so have the items of these lists."""
+    for k in range(len(slabs)):
+        for x in range(slabs[k, START], slabs[k, START] + slabs[k, SIZE]):
+            pool[x, _OWN_LABEL] = values[pool[x, NUMBER], LABEL]
+
+
+@njit(cache=True)
 def mark_at(places, table, column, used):
     """Which payloads these rows speak of."""
     for x in places:
@@ -398,7 +414,7 @@ def rename_at(places, table, column, numbers):
 
 
 @njit(cache=True)
-def lengthened(key, vs, old_ve, new_ve, values, order, descending, lists, pool):
+def lengthened(key, vs, old_ve, new_ve, order, descending, lists, pool):
     """The rows of these keys' lists, all of a list with the same ends."""
     rows = 0
     for c in range(len(key)):
@@ -406,12 +422,12 @@ def lengthened(key, vs, old_ve, new_ve, values, order, descending, lists, pool):
         for x in range(start, start + lists[key[c], SIZE]):
             rows += pool[x, COPIES]
     out = np.empty((rows, OUT), dtype=np.int64)
-    none = np.empty((0, 2), dtype=np.int64)
+    none = np.empty((0, ITEM), dtype=np.int64)
     n = 0
     for c in range(len(key)):
         start, size = lists[key[c], START], lists[key[c], SIZE]
         n = _say_changes(
             out, n, vs[c], old_ve[c], new_ve[c], pool[start : start + size], size, none, 0,
-            values, order, descending,
+            order, descending,
         )  # fmt: skip
     return out

@@ -170,19 +170,15 @@ def follow(
 def forget(slabs, records, labels, cti, script):
     """Forget the records before the cti; the cursor goes past them.
 
-    How long the script is, and how many records are left. A script without room is only measured.
+    How long the script is, and how many records are left.
     """
     n = left = 0
-    only_count = len(script) == 0
     for k in range(len(slabs)):
         if k + _AHEAD < len(slabs):
             prefetch(records, slabs[k + _AHEAD, START])
             prefetch(records, slabs[k + _AHEAD, START] + slabs[k + _AHEAD, SIZE] - 1)
         base, size, _, at = slabs[k]
         gone = _first_from(records, base, size, cti)
-        if only_count:
-            n += max(0, gone - at)
-            continue
         while at < gone:
             _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
             n += 1

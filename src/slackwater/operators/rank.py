@@ -70,7 +70,7 @@ class Lists:
     """Who is alive in each group at the cursor of its records, in order of their values."""
 
     slabs: Ints = field(default_factory=lambda: np.zeros((0, endpoints.SLAB), dtype=np.int64))
-    pool: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    pool: Ints = field(default_factory=lambda: np.zeros((0, ranks.ITEM), dtype=np.int64))
     top: int = 0
     spares: Spares = field(default_factory=Spares)
 
@@ -109,7 +109,7 @@ class Lists:
         slabs = self.spares.filled(
             0, max(len(keep), min(len(self.slabs), 4 * len(keep))), endpoints.SLAB
         )
-        pool = self.spares.empty(room, 2)
+        pool = self.spares.empty(room, ranks.ITEM)
         self.top = endpoint_kernel.compact(self.slabs, keep, self.pool, slabs, pool)
         self.spares.give_back(self.slabs)
         self.spares.give_back(self.pool)
@@ -246,7 +246,7 @@ class Rank:
         records, lists = state.records, state.lists
         at_end = records.cursors(key) == records.slabs[key, endpoints.SIZE]
         assert at_end.all(), "with a horizon, a stretch that is touched goes to the last entry"
-        order = self._order(state)
+        _, *order = self._order(state)
         out = kernel.lengthened(key, vs, old_ve, new_ve, *order, lists.slabs, lists.pool)
         return self._rows(state, out)
 
@@ -332,3 +332,4 @@ def _forget_payloads(state: State) -> None:
         in_use[values[with_value, ranks.LABEL]] = True
         labels = state.labels.keep(in_use)
         values[with_value, ranks.LABEL] = labels[values[with_value, ranks.LABEL]]
+        kernel.relabel(lists.slabs, lists.pool, values)
