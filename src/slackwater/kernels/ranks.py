@@ -2,8 +2,8 @@
 
 Of every key the group at the cursor of its records (records.py) is a list of *items*: the number of a
 payload, how many copies of it are alive, and its value. Items are in order of their values, nulls last,
-and where values are equal, of their numbers. An item's *place* is one more than the number of copies with a value
-before its own; nulls have none.
+and where values are equal, of their numbers. An item's *place* is one more than the number of copies
+with a value before its own; nulls have none.
 
 `follow` leads the list through the entries that a batch has touched, and with it the *difference*: by
 how many copies of which payloads the group is not what it was before the batch. At an entry both there
@@ -15,8 +15,8 @@ before and now,
 
 so that what is not said is not looked at, but for the counts in front of the first difference.
 
-    values    by number of payload: label, whether it is null, and the key; items have the first two, too,
-              for of many payloads each look at them is one at cold memory
+    values    by number of payload: label, whether it is null, and the key; items have the first two,
+              too, for of many payloads each look at them is one at cold memory
     list      slab of items, as in endpoints.py
     out       start, old end, new end, number of payload, place (0: null)
 
@@ -116,7 +116,7 @@ def _first_of_value(items, low, size, diff, d, order, descending):
 
 @njit(cache=True)
 def _move(items, size, p, copies, values, order, descending):
-    """Add so many copies of p, or take them away; how many items there are now. There is room for two."""
+    """Add so many copies of p, or take them away; how many items there are now. There is room for 2."""
     if copies == 0:
         return size
     # first behind all others, where it can be compared
