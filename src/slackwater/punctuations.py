@@ -1,15 +1,14 @@
 """Punctuations: promises about what a stream will not say any more.
 
-A punctuation is a pattern over sync time and payload columns, and promises that no later element
-matches it. So far one pattern is known: the half-line "sync < t", every column a wildcard. That is the
-CTI (current time increment; a stable point, a definite punctuation): the history before t no longer
-changes. `Promises` accumulates what a stream has promised and judges batches against it.
+A punctuation is a box over sync time and payload columns, and promises that no later element lies in it.
+The box "sync < t" with every column a wildcard is the CTI (current time increment; a stable point, a
+definite punctuation): the history before t no longer changes. `Promises` accumulates what a stream has
+promised and judges batches against it.
 
 An external CTI is no promise about what is to come, but a count of what there is: it may overtake the
 elements that it counts. Finalize makes promises of such counts.
 
-Room left on purpose: a pattern per column joins `before` in `Punctuation`, and `Promises` becomes an
-index of them; who asks `matches`, `implies` and `broken_by` does not change.
+`Closings` are many punctuations at once, in columns.
 
 Paper 4 section 3 (punctuations as patterns), paper 1b section 3 (CTI), erratum 26.
 """
@@ -17,31 +16,52 @@ Paper 4 section 3 (punctuations as patterns), paper 1b section 3 (CTI), erratum 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control
+from slackwater.patterns import Constant, Pattern
 from slackwater.times import BEGIN, INF, Instant, Times, chronon, show
 
-__all__ = ["ExternalCti", "Promises", "Punctuation", "Reached", "cti", "external_cti"]
+__all__ = [
+    "Closings",
+    "ExternalCti",
+    "Promise",
+    "Promises",
+    "Punctuation",
+    "Reached",
+    "cti",
+    "external_cti",
+]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Punctuation(Control):
-    """No later element matches: here, has sync < `before`.
+    """No later element has since <= sync < `before` and a payload that matches every pattern.
+
+    With a `before` of INF no later sync is beyond it, INF included.
 
     >>> cti(20).implies(cti(10)), cti(10).implies(cti(20))
     (True, False)
     """
 
     before: int
+    since: int = BEGIN
+    columns: tuple[tuple[str, Pattern], ...] = ()
+    """columns that are not wildcards, by name"""
 
     movable = True
+
+    @property
+    def is_cti(self) -> bool:
+        """Whether it speaks of every payload, from the beginning of time."""
+        return self.since == BEGIN and not self.columns
 
     @property
     def sync(self) -> int:
@@ -69,6 +89,34 @@ def cti(time: Instant) -> Punctuation:
     cti(INF)
     """
     return Punctuation(chronon(time))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closings(Control):
+    """Many punctuations of one shape: payloads with these values get no later element before a time.
+
+    Row i of `keys` and `before[i]` are one of them: the values of the row, each a constant.
+    """
+
+    keys: pl.DataFrame
+    before: Times
+
+    movable = True
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def __iter__(self) -> Iterator[Punctuation]:
+        """One by one."""
+        for key, before in zip(self.keys.iter_rows(named=True), self.before.tolist(), strict=True):
+            columns = tuple((name, Constant(key[name])) for name in sorted(key))
+            yield Punctuation(before, columns=columns)
+
+    def __repr__(self) -> str:
+        return f"{len(self)} closings of {', '.join(self.keys.columns)}"
+
+
+Promise: TypeAlias = Punctuation | Closings
 
 
 @dataclass(frozen=True, slots=True, repr=False)
