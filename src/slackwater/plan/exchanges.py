@@ -213,7 +213,7 @@ def _cut(root: n.Node) -> Cut:
             for child, columns in inputs
         ]
         spread[node] = _spread_of(node, exchanged[node], spread)
-    return _staged(root, order, level, exchanged, everywhere, spread)
+    return _staged(root, level, exchanged, everywhere, spread)
 
 
 def _is_mended(node: n.Node) -> bool:
@@ -453,13 +453,12 @@ def _spread_of(
 
 def _staged(
     root: n.Node,
-    order: list[n.Node],
     level: Mapping[n.Node, int],
     exchanged: Mapping[n.Node, list[Columns | None]],
     everywhere: set[n.Node],
     spread: Mapping[n.Node, Columns | None],
 ) -> Cut:
-    depth = max(level.values())
+    order, depth = list(n.walk(root)), max(level.values())
     stages = []
     for number in range(1, depth + 1):
         feeds: dict[tuple[n.Node, Columns], Feed] = {}
