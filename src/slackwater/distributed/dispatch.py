@@ -35,7 +35,14 @@ from slackwater.distributed.program import Target
 from slackwater.events import Batch
 from slackwater.plan.exchanges import ORIGIN
 from slackwater.promises import Promises
-from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation
+from slackwater.punctuations import (
+    Closings,
+    ExternalCti,
+    Promise,
+    Punctuation,
+    gathered,
+    is_of_payloads,
+)
 from slackwater.times import BEGIN
 
 __all__ = ["Dispatch", "stretches"]
@@ -87,7 +94,7 @@ class Dispatch:
         if self._ordered:
             parts = stretches(batch)
         else:
-            told.patterns += patterns_of(promises)
+            told.patterns += gathered(patterns_of(promises), batch.schema)
             parts = iter([(batch.data(), list[Promise]())])
         for stretch, behind in parts:
             shares = [(stretch, 0)] if self._combiner is None else self._combiner.shares(stretch)
@@ -144,20 +151,22 @@ def stretches(batch: Batch) -> Iterator[tuple[Batch, list[Promise]]]:
     >>> [(list(rows), promises) for rows, promises in stretches(Batch.of(said))]
     [([insert(1, 9, k=1), insert(5, 9, k=2)], [cti(5)]), ([insert(3, 9, k=3)], [cti(7)])]
     """
-    promises = [
-        (placed.position, placed.control)
-        for placed in batch.controls
-        if isinstance(placed.control, Punctuation | Closings)
-    ]
+    broken = np.flatnonzero(Promises().broken_by(batch)).tolist() if batch.controls else []
+    # one by one only where it has to be told which of them a row breaks
+    placed = batch.controls
+    if broken:
+        placed = tuple(each for p in placed for each in p.control.spread(p.position))
+    promises = [(p.position, p.control) for p in placed if isinstance(p.control, Punctuation | Closings)]
+    promises.sort(key=lambda promise: promise[0])
     told = [promise for _, promise in promises]
     places = np.array([place for place, _ in promises], dtype=np.int64)
     start = known = 0
-    for row in np.flatnonzero(Promises().broken_by(batch)).tolist() if promises else []:
+    for row in broken:
         here = int(np.searchsorted(places, row, side="right"))
         if here > known:
-            yield batch.slice(start, row), told[known:here]
+            yield batch.slice(start, row), gathered(told[known:here], batch.schema)
             start, known = row, here
-    yield batch.slice(start, batch.rows), told[known:]
+    yield batch.slice(start, batch.rows), gathered(told[known:], batch.schema)
 
 
 def cti_of(told: Sequence[Promise]) -> int:
@@ -168,4 +177,4 @@ def cti_of(told: Sequence[Promise]) -> int:
 
 def patterns_of(told: Sequence[Promise]) -> list[Promise]:
     """The others."""
-    return [each for each in told if not (isinstance(each, Punctuation) and each.is_cti)]
+    return [each for each in told if is_of_payloads(each)]
