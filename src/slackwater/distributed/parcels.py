@@ -35,7 +35,7 @@ from slackwater.events import Batch
 from slackwater.identity import hash_rows
 from slackwater.plan.exchanges import EVERYWHERE, ORIGIN
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation
-from slackwater.rows import changelog, from_dataframe
+from slackwater.rows import changelog, from_changelog
 from slackwater.times import BEGIN, Times
 
 __all__ = [
@@ -189,11 +189,7 @@ class Parcel:
         """The promises that it holds instead of rows."""
         if self.rows or self.data is None:
             return []
-        told = from_dataframe(
-            pl.read_ipc_stream(io.BytesIO(self.data)),
-            vs="vs", ve="ve", kind="kind", new_ve="new_ve",
-            schema=schema,
-        )  # fmt: skip
+        told = from_changelog(pl.read_ipc_stream(io.BytesIO(self.data)), schema)
         return [p.control for p in told.controls if isinstance(p.control, Punctuation | Closings)]
 
     @property
