@@ -131,6 +131,7 @@ def read_files(
     kind: str | None = None,
     new_ve: str | None = None,
     count: str | None = None,
+    pattern: str | None = None,
     partition: str | None = None,
     progress: Progress | None = None,
     form: Literal["parquet", "arrow"] = "parquet",
@@ -144,7 +145,8 @@ def read_files(
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
     files = Files(directory, form, per_batch)
-    return Unread(files, Form(vs, ve, unbounded, kind, new_ve, count), partition, progress or Progress())
+    columns = Form(vs, ve, unbounded, kind, new_ve, count, pattern)
+    return Unread(files, columns, partition, progress or Progress())
 
 
 @overload
