@@ -15,6 +15,7 @@ from slackwater.patterns import pattern_of
 from slackwater.promises import Promises
 from slackwater.punctuations import (
     Closings,
+    Promise,
     Punctuation,
     combinations,
     cti,
@@ -115,16 +116,18 @@ def test_a_box_speaks_of_payloads_and_times():
     assert told.matches(batch).tolist() == [False, True, True, False, False, False]
 
 
+def _one_by_one(told: list[Promise]) -> list[Punctuation]:
+    return [p for each in told for p in (each if isinstance(each, Closings) else [each])]
+
+
 def test_table_1_of_paper_4():
     batch = Batch.of([insert(0, 9, a=a, b="x") for a in (1, 2, 3, 4)], AB)
-    told = [punctuation(a=1), Closings(pl.DataFrame({"a": [2, 7]}), np.array([INF, INF]))]
+    some = Closings(pl.DataFrame({"a": [2, 7]}), np.array([INF, INF]))
+    told: list[Promise] = [punctuation(a=1), some]
     assert matching(batch, told).tolist() == [True, True, False, False]
-    [left] = unmatched(told, batch.payload)
-    assert [*left] == [punctuation(a=7)]
+    assert _one_by_one(unmatched(told, batch.payload)) == [punctuation(a=7)]
     both = combinations([punctuation(a=sw.between(1, 5))], [*told, punctuation(b="y")])
-    assert sorted(
-        repr(p) for each in both for p in (each if isinstance(each, Closings) else [each])
-    ) == [
+    assert sorted(map(repr, _one_by_one(both))) == [
         "punctuation(a=1)",
         "punctuation(a=2)",
         "punctuation(a=between(1, 5), b='y')",
@@ -134,21 +137,20 @@ def test_table_1_of_paper_4():
 def test_closings_of_other_columns_meet_where_they_agree():
     one = Closings(pl.DataFrame({"a": [1, 2, None]}), np.array([5, 6, 7]))
     other = Closings(pl.DataFrame({"a": [None, 1, 3], "b": ["n", "x", "y"]}), np.array([9, 3, 9]))
-    [both] = combinations([one], [other])
-    assert {repr(each) for each in both} == {
+    assert set(map(repr, _one_by_one(combinations([one], [other])))) == {
         "punctuation(3, a=1, b='x')",
         "punctuation(7, a=None, b='n')",
     }
 
 
 def test_closings_of_a_list_are_told_one_by_one():
-    some = Closings.of([punctuation(a=sw.one_of(1, 2), b="x"), punctuation(5, a=3, b=None)], AB)
-    assert [repr(each) for each in some[0]] == [
+    [some] = Closings.of([punctuation(a=sw.one_of(1, 2), b="x"), punctuation(5, a=3, b=None)], AB)
+    assert [repr(each) for each in _one_by_one([some])] == [
         "punctuation(a=1, b='x')",
         "punctuation(a=2, b='x')",
         "punctuation(5, a=3, b=None)",
     ]
-    renamed = some[0].renamed({"a": "c"})
+    renamed = some.renamed({"a": "c"})
     assert renamed.speaks_only_of({"b", "c"})
     assert not renamed.speaks_only_of({"a", "b"})
 
