@@ -32,7 +32,9 @@ def _told(*told: Promise, schema: pl.Schema = AB) -> Promises:
 
 
 def _frontier(promises: Promises, **columns: list[Any]) -> list[int]:
-    return promises.frontier(pl.DataFrame(columns, schema={n: AB[n] for n in columns})).tolist()
+    frame = pl.DataFrame(columns, schema={n: AB[n] for n in columns})
+    times: list[int] = promises.frontier(frame).tolist()
+    return times
 
 
 def test_a_closed_value_has_a_frontier_of_its_own() -> None:
@@ -214,8 +216,9 @@ def patterns(draw: st.DrawFn) -> Pattern:
     ends = min(low, high), max(low, high)
     low_end = draw(st.sampled_from([None, ends[0]]))
     high_end = draw(st.sampled_from([None, ends[1]]))
-    closed = "both" if ends[0] == ends[1] else draw(st.sampled_from(["both", "left", "right"]))
-    return sw.between(low_end, high_end, closed=closed)
+    if ends[0] == ends[1]:
+        return sw.between(low_end, high_end)
+    return Range(low_end, high_end, low_closed=draw(st.booleans()))
 
 
 @st.composite
