@@ -496,7 +496,8 @@ def _is_empty(state: State, side: int, key: Ints) -> Mask:
 
 def _has_ended(state: State, side: int, key: Ints) -> Mask:
     """Of which keys a side has no events and gets none."""
-    return (state.ports.until[key, side] == INF) & _is_empty(state, side, key)
+    ended: Mask = (state.ports.until[key, side] == INF) & _is_empty(state, side, key)
+    return ended
 
 
 def _without_the_barren(state: State, port: int, rows: Batch, key: Ints) -> tuple[Batch, Ints]:
