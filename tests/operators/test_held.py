@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.events import Element
+from slackwater.plan.aggregations import Aggregation
 
 LATENCIES = list(sw.OutputLatency)
 s = sw.stream({"k": str, "v": int})
@@ -159,3 +161,28 @@ def test_a_fold_may_show_its_own_state() -> None:
     )
     out = query.run({source: [sw.insert(0, 9, v=1), sw.insert(2, 6, v=2), sw.cti(sw.INF)]})
     assert out.history()["c"].to_list() == [[1], [1, 2], [1]]
+
+
+OF_ONE_COLUMN: dict[str, Aggregation] = {
+    "product": sw.product("v"),
+    "fold": sw.fold(
+        "v",
+        init=int,
+        add=lambda state, v: state + v,
+        remove=lambda state, v: state - v,
+        result=lambda state: state,
+        dtype=int,
+    ),
+    "group_function": sw.group_function(str, "v", dtype=str),
+    "max": sw.max("v"),
+    "first": sw.first("v"),
+    "percentile": sw.percentile("v", 0.5),
+    "count_distinct": sw.count_distinct("v"),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), list(permutations(OF_ONE_COLUMN, 2)))
+def test_several_of_one_column_in_any_order(one: str, other: str) -> None:
+    query = s.aggregate(**{name: OF_ONE_COLUMN[name] for name in (one, other)})
+    told = [_insert(0, 9, 2), _insert(1, 5, None), _insert(2, 6, 3), sw.adjust(2, 6, 4, k="a", v=3)]
+    assert query.run({s: told}, batch=2).as_history() == query.meaning({s: told})
