@@ -53,6 +53,9 @@ def place(value: object) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
         return (2,)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        # Python orders times of one zone by what clocks show
+        return 1, value.astimezone(dt.UTC)
     if isinstance(value, Mapping):
         return 1, tuple(place(part) for part in value.values())
     if isinstance(value, list | tuple):
