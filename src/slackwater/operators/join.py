@@ -228,6 +228,7 @@ class Join:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The smaller cti; now and then, what both leave behind is forgotten."""
+        before = min(promises.cti for promises in state.promised)
         state.promised[port] = state.promised[port].with_(punctuation)
         cti = promise = min(promises.cti for promises in state.promised)
         parts: list[Batch] = []
@@ -235,7 +236,8 @@ class Join:
             changed, own_promise = own.promise(cti)
             parts += self._changed(state, side, changed)
             promise = min(promise, own_promise)
-        if cti == INF or state.rows() >= state.sweep_at:
+        # as long as the other side holds it back, little can be forgotten
+        if cti == INF or state.rows() >= state.sweep_at * (1 if cti > before else 2):
             _sweep(state, cti)
         return Answer((Punctuation(promise),), self._in_order(parts))
 

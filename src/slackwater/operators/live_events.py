@@ -215,6 +215,8 @@ class LiveEvents:
         if not parts:
             none = np.empty(0, dtype=np.int64)
             return Meetings(none, none, none, none, none)
+        if len(parts) == 1:
+            return parts[0]
         return Meetings._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
     def forget(self, own_cti: int, other_cti: int) -> Mask:
