@@ -154,7 +154,8 @@ def _read_files(
             system, place = opened(path)
             with system.open_input_file(place) as file:
                 if files.kind == "parquet":
-                    table = pq.read_table(file, columns=columns)
+                    # a task has one core
+                    table = pq.ParquetFile(file).read(columns, use_threads=False)
                 else:
                     table = pa.ipc.open_file(file).read_all().select(columns)
             for start in range(0, table.num_rows, _TOGETHER):
