@@ -294,3 +294,13 @@ def test_promises_about_columns_change_no_answer_and_empty_the_state(name: str) 
         trial.close()
 
     law()
+
+
+def test_a_join_knows_what_may_still_be_adjusted() -> None:
+    """A row whose key the other side has closed, and then everything: it met nothing, and never will."""
+    left, right = sw.stream({"k": str, "v": int}), sw.stream({"k": str, "w": int})
+    running = left.join(right, on="k").open()
+    running.push(right, [sw.punctuation(0, k="b")])
+    running.push(left, [sw.punctuation(k="b"), sw.cti(None)])
+    running.push(right, [sw.cti(0), sw.insert(0, 2, k="b", w=0)])
+    assert not running.push(right, [sw.adjust(0, 2, 1, k="b", w=0)])

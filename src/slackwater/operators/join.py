@@ -498,7 +498,9 @@ def _is_empty(state: State, side: int, key: Ints) -> Mask:
 
 def _has_ended(state: State, side: int, key: Ints) -> Mask:
     """Of which keys a side has no events and gets none."""
-    ended: Mask = (state.ports.until[key, side] == INF) & _is_empty(state, side, key)
+    # a key that is closed is not remembered so any more, once its side has ended altogether
+    until = np.maximum(state.ports.until[key, side], state.ctis[side])
+    ended: Mask = (until == INF) & _is_empty(state, side, key)
     return ended
 
 
