@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.laws import Case, Trial, forget_at_once
 
 import slackwater as sw
+import slackwater.state
 from slackwater.events import Adjust, Element, Insert
 from slackwater.plan.nodes import Source
 from slackwater.runtime import Execution
@@ -296,8 +297,9 @@ def test_promises_about_columns_change_no_answer_and_empty_the_state(name: str) 
     law()
 
 
-def test_a_join_knows_what_may_still_be_adjusted() -> None:
+def test_a_join_knows_what_may_still_be_adjusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row whose key the other side has closed, and then everything: it met nothing, and never will."""
+    monkeypatch.setattr(slackwater.state, "SWEEP_FROM", 0)
     left, right = sw.stream({"k": str, "v": int}), sw.stream({"k": str, "w": int})
     running = left.join(right, on="k").open()
     running.push(right, [sw.punctuation(0, k="b")])
