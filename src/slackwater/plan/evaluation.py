@@ -74,7 +74,7 @@ class Formula:
         object.__setattr__(self, "_functions", arguments)
         is_column = self.expression.meta.is_column() and not functions
         object.__setattr__(self, "_column", self.expression.meta.output_name() if is_column else None)
-        read = [name for name in self.expression.meta.root_names() if name in self.schema]
+        read = [n for n in dict.fromkeys(self.expression.meta.root_names()) if n in self.schema]
         object.__setattr__(self, "_zeros", [name for name in read if has_zeros(self.schema[name])])
         columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
         object.__setattr__(self, "_overflows", overflows(self.expression, columns))
@@ -112,6 +112,8 @@ class Formula:
 
     def failures(self, payload: pl.DataFrame, start: int = 0) -> Iterator[tuple[int, str]]:
         """The rows that have no value when looked at alone, in order, and why; rows count from start."""
+        if not payload.height:
+            return
         try:
             self._values(payload)
         except _FAILURES as problem:
