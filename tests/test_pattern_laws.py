@@ -1,0 +1,146 @@
+"""Promises about columns: every operator, every prefix, against what they permit (paper 4 section 5).
+
+*Grammatical*: no element comes after a promise that forbids it. *Safety*: nothing is settled that some
+permitted continuation contradicts. *Completeness*: everything is settled that every permitted
+continuation implies. *Minimality*: nothing is said twice. *Keep*: what promises close is forgotten.
+
+What is permitted, and what that implies, is decided by brute force (permitted.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import laws
+from tests.pattern_laws import CASES, COLUMNS, Trial, broken, contradicted, repeated, unsettled
+
+import slackwater as sw
+from slackwater.events import Control, Element, Stream
+from slackwater.operators import runnable
+from slackwater.patterns import Constant
+from slackwater.plan import nodes
+from slackwater.punctuations import Punctuation
+from slackwater.testing import batchings, histories, streams
+from slackwater.times import BEGIN
+
+FEW = settings(max_examples=max(1, settings().max_examples // 4))
+
+each_case = pytest.mark.parametrize("name", CASES)
+
+INCOMPLETE: dict[str, str] = {}
+"""Where less is settled than could be, and why."""
+
+KEYS_ONLY: dict[str, tuple[str, ...]] = {}
+"""Where only promises about these columns are of use."""
+
+
+def _drawn(
+    data: st.DataObject, trial: Trial, **options: Any
+) -> Iterator[tuple[sw.Query, list[Element]]]:
+    """Batches of the inputs, in an order that keeps each stream's own."""
+    cut = []
+    unbounded = trial.case.unbounded
+    for source in trial.case.sources:
+        history = data.draw(
+            histories(source.schema, columns=COLUMNS, max_size=4, span=6, unbounded=unbounded)
+        )
+        stream = data.draw(
+            streams(history, columns=COLUMNS, unbounded=unbounded, **{"patterns": True, **options})
+        )
+        cut.append([(source, part) for part in data.draw(batchings(stream))])
+    turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
+    waiting = [iter(parts) for parts in cut]
+    for i in turns:
+        yield next(waiting[i])
+
+
+@each_case
+@FEW
+@given(data=st.data())
+def test_the_output_is_grammatical_and_ends_as_the_oracle_says(name: str, data: st.DataObject) -> None:
+    trial = Trial(CASES[name]())
+    for source, part in _drawn(data, trial):
+        earlier = list(trial.output.promises)
+        said = trial.push(source, part)
+        assert not broken(said, earlier)
+    assert trial.output.bag == trial.prefix.answer()
+    assert not trial.state_rows, "the last promise empties the state"
+
+
+@each_case
+@FEW
+@given(data=st.data())
+def test_nothing_settled_is_contradicted_by_a_permitted_continuation(
+    name: str, data: st.DataObject
+) -> None:
+    trial = Trial(CASES[name]())
+    for source, part in _drawn(data, trial, closed=False):
+        trial.push(source, part)
+        # what is tried first changes much
+        for answer in list(_first(trial.prefix.continuations(), 3 * len(trial.inputs))):
+            assert not contradicted(trial, answer)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in INCOMPLETE])
+@FEW
+@given(data=st.data())
+def test_everything_is_settled_that_every_permitted_continuation_implies(
+    name: str, data: st.DataObject
+) -> None:
+    trial = Trial(CASES[name]())
+    patterns = KEYS_ONLY.get(name, True)
+    for source, part in _drawn(data, trial, closed=False, patterns=patterns):
+        trial.push(source, [element for element in part if not _is_interval(element)])
+        assert not unsettled(trial)
+
+
+def _is_interval(element: Element) -> bool:
+    """Whether it is a promise about times after others that it says nothing about."""
+    return isinstance(element, Punctuation) and element.since > BEGIN
+
+
+def _first(answers: Iterator[Any], count: int) -> Iterator[Any]:
+    for _, answer in zip(range(count), answers, strict=False):
+        yield answer
+
+
+@each_case
+@FEW
+@given(data=st.data())
+def test_nothing_is_said_twice(name: str, data: st.DataObject) -> None:
+    trial = Trial(CASES[name]())
+    eager = laws.answers_at_once(trial.case.query.node)
+    for source, part in _drawn(data, trial):
+        before = trial.output.so_far()
+        said = trial.push(source, part)
+        assert not repeated(said, before)
+        if eager and all(isinstance(element, Control) for element in part):
+            assert all(isinstance(element, Control) for element in said), "promises change no answer"
+
+
+@each_case
+@FEW
+@given(data=st.data())
+def test_promises_about_columns_alone_empty_the_state(name: str, data: st.DataObject) -> None:
+    trial = Trial(CASES[name]())
+    for source, part in _drawn(data, trial, ctis=False, closed=False):
+        trial.push(source, part)
+    for source in trial.case.sources:
+        trial.push(source, _all_closed())
+    assert not trial.state_rows
+    assert trial.output.bag == trial.prefix.answer()
+
+
+def _all_closed() -> Stream:
+    """Every key that there can be, one by one."""
+    return [Punctuation(sw.INF, columns=(("k", Constant(key)),)) for key in ("a", "b", None)]
+
+
+def test_every_runnable_node_has_a_case() -> None:
+    tried = {type(node) for case in CASES.values() for node in nodes.walk(case().query.node)}
+    also = {type(node) for case in laws.CASES.values() for node in nodes.walk(case().query.node)}
+    assert {kind.__name__ for kind in also - tried if runnable(kind)} == set()
