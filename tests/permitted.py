@@ -109,13 +109,15 @@ class Told:
         """The same, whatever is said from now on."""
         return Told(self.schema, self.bag.copy(), list(self.promises))
 
-    def times(self) -> list[int]:
-        """Times at which something is, was promised, or could be."""
-        ends = {time for vs, ve, _ in self.bag.rows for time in (vs, ve)}
-        said = {time for promise in self.promises for time in (promise.since, promise.before)}
-        known = {time for time in ends | said if BEGIN < time < INF}
-        near = {time + by for time in known for by in (-1, 0, 1)}
-        return sorted(near | {min(known, default=0) - FAR, max(known, default=0) + FAR})
+
+def times(inputs: Iterable[Told]) -> list[int]:
+    """Times at which something is, was promised, or could be."""
+    inputs = list(inputs)
+    ends = {time for told in inputs for vs, ve, _ in told.bag.rows for time in (vs, ve)}
+    said = {time for told in inputs for p in told.promises for time in (p.since, p.before)}
+    known = {time for time in ends | said if BEGIN < time < INF}
+    near = {time + by for time in known for by in (-1, 0, 1)}
+    return sorted(near | {min(known, default=0) - FAR, max(known, default=0) + FAR})
 
 
 def domain(inputs: Iterable[Told]) -> list[Payload]:
@@ -223,14 +225,14 @@ class Prefix:
         Much at once contradicts most of what can be contradicted, and spares the long search.
         """
         end = INF if self.unbounded else 3 * FAR
-        payloads = domain(self.inputs.values())
-        ways = {source: _Ways(told, payloads, end) for source, told in self.inputs.items()}
+        payloads, instants = domain(self.inputs.values()), times(self.inputs.values())
+        ways = {source: _Ways(told, payloads, instants, end) for source, told in self.inputs.items()}
         for size in range(1, len(ways) + 1):
             for sources in combinations(ways, size):
-                for much in (_Ways.all_cut, _Ways.all_inserted, _Ways.all_ended):
+                for much in (_Ways.all_cut, _Ways.all_inserted, _Ways.all_gone, _Ways.all_ended):
                     yield self._meaning({source: much(ways[source]) for source in sources})
         for source, way in ways.items():
-            for events in chain(way.one_adjusted(), way.one_inserted()):
+            for events in chain(way.one_adjusted(), way.one_inserted(), way.two_adjusted()):
                 yield self._meaning({source: events})
         for one, other in combinations(ways, 2):
             for first, second in product(ways[one].one_early(), ways[other].one_early()):
@@ -240,16 +242,22 @@ class Prefix:
 class _Ways:
     """In which ways one stream may go on: each is the events that there are then."""
 
-    def __init__(self, told: Told, payloads: Sequence[Payload], end: int) -> None:
+    def __init__(
+        self, told: Told, payloads: Sequence[Payload], instants: Sequence[int], end: int
+    ) -> None:
         self.told = told
         self.payloads = payloads
         self.end = end
         self.events = told.bag.events()
-        self.times = told.times()
+        self.times = instants
 
     def all_cut(self) -> list[Event]:
         """Every event is changed, as early as is permitted."""
         return [next(self._adjusted(event), event) for event in self.events]
+
+    def all_gone(self) -> list[Event]:
+        """Every event is removed that may be."""
+        return [e for e in self.events if not self.told.permits(e.payload, e.vs)]
 
     def all_ended(self) -> list[Event]:
         """Every event is changed, as late as is permitted."""
@@ -264,6 +272,14 @@ class _Ways:
         for place, event in enumerate(self.events):
             for adjusted in self._adjusted(event):
                 yield [*self.events[:place], adjusted, *self.events[place + 1 :]]
+
+    def two_adjusted(self) -> Iterator[list[Event]]:
+        """Two adjusts more, each as early as is permitted."""
+        for two in combinations(range(len(self.events)), 2):
+            yield [
+                next(self._adjusted(event), event) if place in two else event
+                for place, event in enumerate(self.events)
+            ]
 
     def one_inserted(self) -> Iterator[list[Event]]:
         """One insert more."""
