@@ -7,7 +7,8 @@ from tests import naive
 from tests.naive import SCHEMA, Marker
 
 from slackwater.events import Adjust, Batch, Insert, adjust, insert
-from slackwater.punctuations import Promises, Punctuation, cti
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation, cti
 from slackwater.times import BEGIN, INF
 
 P = pl.Schema({"p": pl.String})

@@ -7,6 +7,7 @@ come late, out of order, or be revised:
     sw.insert(0, 10, sensor="a", temp=31.0)        an event begins to exist
     sw.adjust(0, 10, 4, sensor="a", temp=31.0)     its end moves (to its start: it is removed)
     sw.cti(20)                                     a promise: the history before 20 no longer changes
+    sw.punctuation(sensor="a")                     another: nothing more comes from sensor a
 
 Write a query once:
 
@@ -50,6 +51,7 @@ from slackwater.errors import (
 from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
 from slackwater.history import History
 from slackwater.ledger import Ledger
+from slackwater.patterns import ANY, between, one_of
 from slackwater.plan.aggregations import (
     avg,
     count,
@@ -71,7 +73,7 @@ from slackwater.plan.aggregations import (
 from slackwater.plan.functions import function
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
 from slackwater.policies import Progress, progress
-from slackwater.punctuations import ExternalCti, Punctuation, cti, external_cti
+from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
@@ -82,6 +84,7 @@ from slackwater.validity import StreamProperties, closed_up_to, validate
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ANY",
     "BEGIN",
     "EAGER",
     "INF",
@@ -96,6 +99,7 @@ __all__ = [
     "VS",
     "Adjust",
     "Batch",
+    "Closings",
     "Control",
     "Dial",
     "Event",
@@ -120,6 +124,7 @@ __all__ = [
     "Windowed",
     "adjust",
     "avg",
+    "between",
     "changelog",
     "closed_up_to",
     "col",
@@ -142,9 +147,11 @@ __all__ = [
     "merge",
     "min",
     "most",
+    "one_of",
     "percentile",
     "product",
     "progress",
+    "punctuation",
     "rank",
     "read_files",
     "read_kafka",

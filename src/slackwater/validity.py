@@ -22,7 +22,8 @@ import polars as pl
 from slackwater.errors import InvalidElement, InvalidStream
 from slackwater.events import Adjust, Batch, Element, Insert, Stream
 from slackwater.identity import row_keys
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN, show
 
 __all__ = ["StreamProperties", "Validator", "Violation", "closed_up_to", "validate"]

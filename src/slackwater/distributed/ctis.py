@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slackwater.events import Batch, Placed
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.runtime.edge import Edge
 from slackwater.times import BEGIN
 from slackwater.validity import Validator

@@ -24,7 +24,8 @@ from slackwater.distributed.parcels import From, Parcel, bucket_of, pack_counts,
 from slackwater.distributed.program import Target
 from slackwater.events import Batch
 from slackwater.plan.exchanges import ORIGIN
-from slackwater.punctuations import ExternalCti, Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.times import BEGIN
 
 __all__ = ["Dispatch", "stretches"]

@@ -39,7 +39,8 @@ from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import Changes, Ints, Mask, Slabs
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.state import sweep_after
 from slackwater.times import INF
 

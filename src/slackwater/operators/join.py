@@ -65,7 +65,8 @@ from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula, NoValue
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Join", "State"]

@@ -44,7 +44,8 @@ from slackwater.kernels.grouping import Keys
 from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN
 
 __all__ = ["SetOperation", "State"]

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 
 __all__ = ["State", "Union"]
 

@@ -52,7 +52,8 @@ from slackwater.plan.nodes import (
 )
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import in_user_terms, rewritten
-from slackwater.punctuations import Closings, ExternalCti, Promise, Promises, Punctuation, Reached
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.times import BEGIN, Times
 

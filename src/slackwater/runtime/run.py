@@ -25,7 +25,7 @@ from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Node, Source
 from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
-from slackwater.punctuations import Promises
+from slackwater.promises import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
