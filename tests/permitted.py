@@ -101,9 +101,9 @@ class Told:
     bag: Bag = field(default_factory=Bag)
     promises: list[Punctuation] = field(default_factory=list)
 
-    def permits(self, payload: Payload, sync: int) -> bool:
-        """Whether an element may still come."""
-        return not any(forbids(promise, payload, sync) for promise in self.promises)
+    def forbids(self, payload: Payload, sync: int) -> bool:
+        """Whether an element can no longer come."""
+        return any(forbids(promise, payload, sync) for promise in self.promises)
 
     def so_far(self) -> Told:
         """The same, whatever is said from now on."""
@@ -205,6 +205,8 @@ class Prefix:
     inputs: dict[Source, Told]
     unbounded: bool = True
     """whether events may last for ever"""
+    combined: bool = False
+    """whether only what all inputs have promised counts (setCombine)"""
 
     def answer(self) -> Bag:
         """What the plan means, over what was said."""
@@ -243,13 +245,21 @@ class _Ways:
     """In which ways one stream may go on: each is the events that there are then."""
 
     def __init__(
-        self, told: Told, payloads: Sequence[Payload], instants: Sequence[int], end: int
+        self,
+        told: Told,
+        bound_by: Sequence[Told],
+        payloads: Sequence[Payload],
+        instants: Sequence[int],
+        end: int,
     ) -> None:
-        self.told = told
+        self.bound_by = bound_by
         self.payloads = payloads
         self.end = end
         self.events = told.bag.events()
         self.times = instants
+
+    def _permits(self, payload: Payload, sync: int) -> bool:
+        return not all(told.forbids(payload, sync) for told in self.bound_by)
 
     def all_cut(self) -> list[Event]:
         """Every event is changed, as early as is permitted."""
@@ -257,7 +267,7 @@ class _Ways:
 
     def all_gone(self) -> list[Event]:
         """Every event is removed that may be."""
-        return [e for e in self.events if not self.told.permits(e.payload, e.vs)]
+        return [e for e in self.events if not self._permits(e.payload, e.vs)]
 
     def all_ended(self) -> list[Event]:
         """Every event is changed, as late as is permitted."""
@@ -285,7 +295,7 @@ class _Ways:
         """One insert more."""
         for payload in self.payloads:
             for vs in self.times:
-                if self.told.permits(payload, vs):
+                if self._permits(payload, vs):
                     yield [*self.events, Event(vs, vs + 1, payload)]
                     yield [*self.events, Event(vs, self.end, payload)]
 
@@ -298,12 +308,12 @@ class _Ways:
         """The same event with another end, earliest first; at its start: it is gone."""
         vs, ve, payload = event
         for time in (vs, *(time for time in self.times if time > vs), self.end):
-            if time != ve and self.told.permits(payload, min(time, ve)):
+            if time != ve and self._permits(payload, min(time, ve)):
                 yield event._replace(ve=time)
 
     def _early(self) -> Iterator[Event]:
         for payload in self.payloads:
             for vs in self.times:
-                if self.told.permits(payload, vs):
+                if self._permits(payload, vs):
                     yield Event(vs, self.end, payload)
                     break

@@ -92,6 +92,7 @@ def test_everything_is_settled_that_every_permitted_continuation_implies(
     name: str, data: st.DataObject
 ) -> None:
     trial = Trial(CASES[name]())
+    trial.prefix.combined = True
     patterns = KEYS_ONLY.get(name, True)
     for source, part in _drawn(data, trial, closed=False, patterns=patterns):
         trial.push(source, [element for element in part if not _is_interval(element)])

@@ -21,7 +21,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from slackwater.events import Adjust, Insert
 from slackwater.identity import identity, place
-from slackwater.patterns import Constant, OneOf, Pattern, Range
+from slackwater.patterns import Constant, OneOf, Pattern, Range, holds
 from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN, INF, plus
 
@@ -141,21 +141,7 @@ def _stands_alone(value: Any) -> bool:
 
 def _says(columns: Columns, payload: Mapping[str, Any]) -> bool:
     """Whether a payload matches every pattern."""
-    return all(_matches(pattern, payload[name]) for name, pattern in columns)
-
-
-def _matches(pattern: Pattern, value: Any) -> bool:
-    if isinstance(pattern, Constant):
-        return identity(pattern.value) == identity(value)
-    if isinstance(pattern, OneOf):
-        return any(identity(each) == identity(value) for each in pattern.values)
-    assert isinstance(pattern, Range), "no other pattern is drawn"
-    if _stands_alone(value):
-        return False
-    low, high = pattern.low, pattern.high
-    above = low is None or low < value or (pattern.low_closed and low == value)
-    below = high is None or value < high or (pattern.high_closed and value == high)
-    return bool(above and below)
+    return all(holds(pattern, payload[name]) for name, pattern in columns)
 
 
 def _gap(syncs: Sequence[int], which: int) -> tuple[int, int]:

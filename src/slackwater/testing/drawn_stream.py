@@ -90,6 +90,9 @@ def streams(
     [insert(0, 5, k='a'), insert(2, 4, k='b'), cti(INF)]
     >>> simplest(streams(history), lambda stream: adjust(0, None, 5, k="a") in stream)
     [insert(0, INF, k='a'), insert(2, 4, k='b'), adjust(0, INF, 5, k='a'), cti(INF)]
+    >>> from slackwater.punctuations import punctuation
+    >>> simplest(streams(history, patterns=True), lambda stream: stream[1] == punctuation(k="a"))
+    [insert(0, 5, k='a'), punctuation(k='a'), insert(2, 4, k='b'), punctuation(k='b'), cti(INF)]
     """
     manner = _Manner(
         disorder=0 if ordered or perfect else duration(disorder),
