@@ -181,10 +181,11 @@ def contradicted(trial: Trial, answer: Bag) -> list[tuple[Payload, int]]:
     return found
 
 
-def unsettled(trial: Trial) -> list[Row]:
+def unsettled(trial: Trial, *, late: bool = False) -> list[Row]:
     """The rows that every permitted continuation implies, and that the output does not settle.
 
-    A row is implied if whatever changes its payload does so after the row has ended.
+    A row is implied if whatever changes its payload does so after the row has ended; if it may be late,
+    a chronon after that.
     """
     answer, said = trial.prefix.answer(), trial.output.bag.rows
     left = []
@@ -194,7 +195,7 @@ def unsettled(trial: Trial) -> list[Row]:
             left.append(row)
     for other in trial.prefix.continuations() if left else ():
         changed = changes(answer.rows, other.rows)
-        left = [row for row in left if row[2] not in changed or changed[row[2]] > row[1]]
+        left = [row for row in left if row[2] not in changed or changed[row[2]] > row[1] + late]
         if not left:
             break
     return left

@@ -228,7 +228,11 @@ class Prefix:
         """
         end = INF if self.unbounded else 3 * FAR
         payloads, instants = domain(self.inputs.values()), times(self.inputs.values())
-        ways = {source: _Ways(told, payloads, instants, end) for source, told in self.inputs.items()}
+        together = list(self.inputs.values())
+        ways = {
+            source: _Ways(told, together if self.combined else [told], payloads, instants, end)
+            for source, told in self.inputs.items()
+        }
         for size in range(1, len(ways) + 1):
             for sources in combinations(ways, size):
                 for much in (_Ways.all_cut, _Ways.all_inserted, _Ways.all_gone, _Ways.all_ended):

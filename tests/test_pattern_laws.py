@@ -31,11 +31,45 @@ FEW = settings(max_examples=max(1, settings().max_examples // 4))
 
 each_case = pytest.mark.parametrize("name", CASES)
 
-INCOMPLETE: dict[str, str] = {}
-"""Where less is settled than could be, and why."""
+INCOMPLETE = {
+    "align": "it waits for time",
+    "align, strong": "it waits for time",
+    "cleanse": "rows come out in order of time, so all wait for one",
+    "sort": "rows come out in order of a column; test_pattern_keep.py says what passes",
+    "sort by two columns": "as above",
+    "the dial: blocking": "align",
+    "the dial: ultra": "cleanse",
+}
+"""Operators that hold back what is settled, and why."""
 
-KEYS_ONLY: dict[str, tuple[str, ...]] = {}
-"""Where only promises about these columns are of use."""
+KEYS_ONLY: dict[str, tuple[str, ...]] = {
+    "select, computed": ("k",),
+    "session": (),
+    "session by key": ("k",),
+    "clip by a stream": (),
+    "clip by key": ("k",),
+    "join": ("k",),
+    "join where": ("k",),
+    "join, cross": (),
+    "group_apply": ("k",),
+    "warehouse": ("k",),
+    "auction": ("k",),
+    **{f"count, {latency.value}": () for latency in sw.OutputLatency},
+    **{
+        f"{name} by key, {latency.value}": ("k",)
+        for name in ("count", "sum", "max", "rank")
+        for latency in sw.OutputLatency
+    },
+    **{
+        f"{name} join, {latency.value}": ("k",)
+        for name in ("left", "full", "anti")
+        for latency in sw.OutputLatency
+    },
+}
+"""Where promises about some columns only are of use: those of the key."""
+
+A_CHRONON_LATE = ("point at end",)
+"""An event that is still to come ends a chronon after the promise at least, which is not made use of."""
 
 
 def _drawn(
@@ -96,7 +130,7 @@ def test_everything_is_settled_that_every_permitted_continuation_implies(
     patterns = KEYS_ONLY.get(name, True)
     for source, part in _drawn(data, trial, closed=False, patterns=patterns):
         trial.push(source, [element for element in part if not _is_interval(element)])
-        assert not unsettled(trial)
+        assert not unsettled(trial, late=name in A_CHRONON_LATE)
 
 
 def _is_interval(element: Element) -> bool:
