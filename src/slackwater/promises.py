@@ -122,6 +122,22 @@ class Promises:
                 broken[position:] |= control.matches(batch.slice(position, batch.rows))
         return broken
 
+    def broken_one(self, alone: Batch) -> Punctuation | None:
+        """The promise about payloads that a row breaks, if there is one."""
+        boxes = (box for each in self.known or [] for box in _boxes(each))
+        return next((box for box in boxes if box.matches(alone)[0]), None)
+
+    def news(self, told: Iterable[Promise]) -> list[Promise]:
+        """What of these, which are no ctis, is not promised already."""
+        new: list[Promise] = []
+        for each in told:
+            if isinstance(each, Closings):
+                some = each.where(self.frontier(each.keys) < each.before)
+                new += [some] if len(some) else []
+            elif each.before > self.cti:
+                new.append(each)
+        return new
+
     def combined(self, told: Sequence[Promise]) -> list[Promise]:
         """The combinations of these promises with those that are not empty: what both sides say."""
         return combinations(told, self.punctuations())

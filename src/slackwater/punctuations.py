@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -26,7 +26,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.errors import InvalidElement
-from slackwater.events import Batch, Control
+from slackwater.events import Batch, Control, Placed
 from slackwater.kernels.grouping import Keys
 from slackwater.patterns import (
     ANY,
@@ -36,6 +36,7 @@ from slackwater.patterns import (
     OneOf,
     Pattern,
     combine,
+    fitted,
     implies,
     matches,
     pattern_of,
@@ -54,6 +55,8 @@ __all__ = [
     "combinations",
     "cti",
     "external_cti",
+    "gathered",
+    "is_of_payloads",
     "matching",
     "punctuation",
     "unmatched",
@@ -147,6 +150,13 @@ class Punctuation(Control):
         assert len(columns) == len(self.columns), "two columns would have one name"
         return Punctuation.of(self.before, self.since, columns)
 
+    def fitted(self, schema: Mapping[str, pl.DataType]) -> Punctuation:
+        """The same with values of the types of these columns; refused if they have no such columns."""
+        for name, _ in self.columns:
+            _refuse_unknown(name, schema)
+        columns = {name: fitted(pattern, name, schema[name]) for name, pattern in self.columns}
+        return Punctuation.of(self.before, self.since, columns)
+
     def __repr__(self) -> str:
         if self.is_cti:
             return f"cti({show(self.before)})"
@@ -203,8 +213,53 @@ class Closings(Control):
 
     keys: pl.DataFrame
     before: Times
+    after: Times | None = None
+    """if they stand among the rows of a batch: how many rows lie between the place of them all, which is
+    that of the first, and each; it does not fall. Only the edge sees such."""
 
     movable = True
+
+    def spread(self, position: int) -> Iterable[Placed]:
+        """One by one."""
+        places = np.zeros(len(self), dtype=np.int64) if self.after is None else self.after
+        return map(Placed, (position + places).tolist(), self)
+
+    def thinned(self, position: int, left: Times) -> Placed:
+        """Where so many of the rows before each place are left."""
+        first = int(left[position])
+        if self.after is None:
+            return Placed(first, self)
+        return Placed(first, replace(self, after=left[position + self.after] - first))
+
+    def cut(self, position: int, stop: int) -> tuple[Placed, ...]:
+        """Those at or before a place, and those behind it."""
+        some = len(self)
+        if self.after is not None:
+            some = int(np.searchsorted(self.after, stop - position, side="right"))
+        if some == len(self):
+            return (Placed(position, self),)
+        assert self.after is not None
+        assert some, "the first of them stands where all do"
+        here = Closings(self.keys[:some], self.before[:some], self.after[:some])
+        first = int(self.after[some])
+        there = Closings(self.keys[some:], self.before[some:], self.after[some:] - first)
+        return Placed(position, here), Placed(position + first, there)
+
+    def together(self) -> Closings:
+        """The same, in one place."""
+        return Closings(self.keys, self.before)
+
+    def fitted(self, schema: Mapping[str, pl.DataType]) -> Closings:
+        """The same, if these are columns of the stream, of their types; else refused."""
+        for name, dtype in self.keys.schema.items():
+            _refuse_unknown(name, schema)
+            if dtype != schema[name]:
+                raise InvalidElement(
+                    f"column {name!r} cannot hold what is promised of it",
+                    detail=f"it is of type {schema[name]}, and the promise speaks of {dtype}",
+                    hint="cast the values to the type of the column",
+                )
+        return self
 
     @staticmethod
     def of(told: Iterable[Promise], schema: Mapping[str, pl.DataType]) -> list[Promise]:
@@ -360,6 +415,37 @@ class Reached(Control):
 
     def __repr__(self) -> str:
         return f"reached({show(self.slowest)}, {show(self.furthest)})"
+
+
+def is_of_payloads(control: Control) -> bool:
+    """Whether it is a promise about more than time, which an operator may drop."""
+    return isinstance(control, Closings) or (isinstance(control, Punctuation) and not control.is_cti)
+
+
+def gathered(told: Iterable[Control], schema: Mapping[str, pl.DataType]) -> list[Promise]:
+    """The same promises in one place: constants and lists as closings, one for each set of columns."""
+    promises = [each for each in told if isinstance(each, Punctuation | Closings)]
+    some: dict[tuple[str, ...], list[Closings]] = {}
+    others: list[Promise] = []
+    for each in Closings.of(promises, schema):
+        if isinstance(each, Closings):
+            ordered = each.keys.select(sorted(each.keys.columns))
+            some.setdefault(tuple(ordered.columns), []).append(Closings(ordered, each.before))
+        else:
+            others.append(each)
+    for parts in some.values():
+        keys = pl.concat([part.keys for part in parts])
+        others.append(Closings(keys, np.concatenate([part.before for part in parts])))
+    return others
+
+
+def _refuse_unknown(name: str, schema: Mapping[str, pl.DataType]) -> None:
+    if name not in schema:
+        raise InvalidElement(
+            f"a promise speaks of the unknown column {name!r}",
+            detail=f"the stream has: {', '.join(schema) or 'no columns'}",
+            hint="a promise is about columns of its stream, and sync times",
+        )
 
 
 def matching(batch: Batch, told: Iterable[Promise]) -> Mask:

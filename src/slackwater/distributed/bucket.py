@@ -324,7 +324,7 @@ class Bucket:
         batches = self._dataflow.take_output(place)
         for batch in batches:
             for placed in batch.controls:
-                if isinstance(placed.control, Punctuation):
+                if isinstance(placed.control, Punctuation) and placed.control.is_cti:
                     self._promised[place] = max(self._promised[place], placed.control.before)
                 elif isinstance(placed.control, Reached):
                     self._reached[place] = placed.control

@@ -14,7 +14,7 @@ How far an origin has come is sent at the end, to every bucket.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Dispatch:
         told.latest = max(told.latest, int(starts.max()) if len(starts) else BEGIN)
         controls = [placed.control for placed in batch.controls]
         told.counts += (each for each in controls if isinstance(each, ExternalCti))
-        ctis = [each.before for each in controls if isinstance(each, Punctuation)]
+        ctis = [each.before for each in controls if isinstance(each, Punctuation) and each.is_cti]
         told.promise = max([told.promise, *ctis])
         part = part or self._task
         for stretch, promise in stretches(batch) if self._ordered else [(batch.data(), BEGIN)]:
@@ -109,6 +109,7 @@ def stretches(batch: Batch) -> Iterator[tuple[Batch, int]]:
     >>> [(list(rows), promise) for rows, promise in stretches(Batch.of(said))]
     [([insert(1, 9, k=1), insert(5, 9, k=2)], 5), ([insert(3, 9, k=3)], 7)]
     """
+    batch = _with_ctis_only(batch)
     ctis = [(p.position, p.control.before) for p in batch.controls if isinstance(p.control, Punctuation)]
     places = np.array([place for place, _ in ctis], dtype=np.int64)
     start = known = 0
@@ -118,3 +119,9 @@ def stretches(batch: Batch) -> Iterator[tuple[Batch, int]]:
             yield batch.slice(start, row), max(before for _, before in ctis[known:here])
             start, known = row, here
     yield batch.slice(start, batch.rows), max([before for _, before in ctis[known:]], default=BEGIN)
+
+
+def _with_ctis_only(batch: Batch) -> Batch:
+    """Without promises about payloads, which hold where they were made."""
+    controls = [p for p in batch.controls if isinstance(p.control, Punctuation) and p.control.is_cti]
+    return batch if len(controls) == len(batch.controls) else replace(batch, controls=tuple(controls))

@@ -94,7 +94,7 @@ class Mender:
         said = at_work.dataflow.take_output()
         for batch in said:
             for placed in batch.controls:
-                if isinstance(placed.control, Punctuation):
+                if isinstance(placed.control, Punctuation) and placed.control.is_cti:
                     at_work.promised = max(at_work.promised, placed.control.before)
         for entry in at_work.dataflow.ledger.take():
             self._ledger.write(
