@@ -46,6 +46,7 @@ from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = [
     "by_key",
+    "close",
     "compact",
     "emit",
     "make_room",
@@ -77,6 +78,8 @@ CHUNK = 1024
 
 _LEAST_ROOM = 2
 """as a power of two: a slab that is smaller would soon move"""
+FEW_ENTRIES = 64
+"""are moved whenever one before them goes"""
 _FEW = 24
 _TRIED = 4096
 """so many rows show whether their changes meet"""
@@ -641,19 +644,64 @@ def purge(slabs, entries, cti):
         if k + _AHEAD < len(slabs):
             prefetch(entries, slabs[k + _AHEAD, START])
         start, n = slabs[k, START], slabs[k, SIZE]
-        gone = 0
-        while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
-            gone += 1
-        if gone + 1 == n:
-            last = start + gone
-            if entries[last, SUMS] == 0 and entries[last, TIME] < cti:
-                gone = n
+        gone = frozen_in(entries, start, n, cti)
         if gone > 0:
             for x in range(start, start + n - gone):
                 _copy(entries, x + gone, entries, x)
             slabs[k, SIZE] = n - gone
         left += n - gone
     return left
+
+
+@njit(cache=True, inline="always")
+def leave(slabs, entries, free, k):
+    """A key is done with: its room is for others. How many entries it had."""
+    start, size, room, _ = slabs[k]
+    if room > 0:
+        n = _rooms(room)
+        entries[start, TIME] = free[n]
+        free[n] = start
+    slabs[k, START] = slabs[k, SIZE] = slabs[k, ROOM] = 0
+    return size
+
+
+@njit(cache=True)
+def close(slabs, entries, free, keys, until):
+    """Forget the entries of these keys whose row ended before a time, of each its own; at INF all.
+
+    How many went. Of many entries few are not worth moving the others: half of them may stay behind.
+    """
+    went = 0
+    for i in range(len(keys)):
+        if i + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[i + 2 * _AHEAD])
+            prefetch(entries, slabs[keys[i + _AHEAD], START])
+        k = keys[i]
+        if until[i] == INF:
+            went += leave(slabs, entries, free, k)
+            slabs[k, MARK] = 0
+            continue
+        start, n = slabs[k, START], slabs[k, SIZE]
+        gone = frozen_in(entries, start, n, until[i])
+        if gone > 0 and (n <= FEW_ENTRIES or 2 * gone >= n):
+            for x in range(start, start + n - gone):
+                _copy(entries, x + gone, entries, x)
+            slabs[k, SIZE] = n - gone
+            went += gone
+    return went
+
+
+@njit(cache=True, inline="always")
+def frozen_in(entries, start, n, cti):
+    """How many of a key's entries have a row that ended before the cti."""
+    gone = 0
+    while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
+        gone += 1
+    if gone + 1 == n:
+        last = start + gone
+        if entries[last, SUMS] == 0 and entries[last, TIME] < cti:
+            gone = n
+    return gone
 
 
 @njit(cache=True)

@@ -103,6 +103,15 @@ class Keys:
                 self._rebuild(more)
         return numbers
 
+    def find(self, payload: pl.DataFrame) -> Ints:
+        """The number of each row's key; -1 for keys that are not in use."""
+        if not self.is_fixed:
+            keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
+            return self._find_rows(keys, hash_rows(keys))
+        rows = _encoded(payload, list(self.schema))
+        numbers: Ints = _find_encoded(self.slots, self.values, rows)
+        return numbers
+
     # keys of fixed width
 
     def _decoded(self, rows: Ints) -> pl.DataFrame:
@@ -138,6 +147,19 @@ class Keys:
             found[wanted[same]] = candidates[same]
             skip[wanted[~same]] += 1
             wanted = wanted[~same]
+        return found
+
+    def _find_rows(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
+        found = np.full(keys.height, _FREE, dtype=np.int64)
+        wanted = np.arange(keys.height)
+        skip = np.zeros(keys.height, dtype=np.int64)
+        while len(wanted):
+            candidates = _find(self.slots, self.hashes, hashes[wanted], skip[wanted])
+            wanted, candidates = wanted[candidates != _FREE], candidates[candidates != _FREE]
+            same = _same_rows(keys[wanted], self.take(candidates))
+            found[wanted[same]] = candidates[same]
+            wanted = wanted[~same]
+            skip[wanted] += 1
         return found
 
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
@@ -350,6 +372,32 @@ def _find_or_add(slots, stored, size, rows, numbers, done):
             size += 1
         numbers[i] = number
     return len(rows), size
+
+
+@njit(cache=True)
+def _find_encoded(slots, stored, rows):
+    """The number of each row, or -1."""
+    mask = np.uint64(len(slots) - 1)
+    places = np.empty(len(rows), dtype=np.uint64)
+    for i in range(len(rows)):
+        places[i] = _mixed(_hash_row(rows, i)) & mask
+    numbers = np.empty(len(rows), dtype=np.int64)
+    for i in range(len(rows)):
+        if i + 2 * _AHEAD < len(rows):
+            prefetch_at(slots, places[i + 2 * _AHEAD])
+            prefetch(stored, slots[places[i + _AHEAD]])
+        at = places[i]
+        number = slots[at]
+        while number >= 0:
+            same = True
+            for a in range(rows.shape[1]):
+                same = same and stored[number, a] == rows[i, a]
+            if same:
+                break
+            at = (at + np.uint64(1)) & mask
+            number = slots[at]
+        numbers[i] = number
+    return numbers
 
 
 @njit(cache=True)

@@ -26,7 +26,18 @@ from numba import njit
 
 from slackwater.kernels.prefetch import prefetch
 
-__all__ = ["BLOCK", "COLUMNS", "adjust", "insert", "overlapping", "rebuild", "room_needed", "survivors"]
+__all__ = [
+    "BLOCK",
+    "COLUMNS",
+    "adjust",
+    "close",
+    "events_of",
+    "insert",
+    "overlapping",
+    "rebuild",
+    "room_needed",
+    "survivors",
+]
 
 BLOCK = 32
 COLUMNS = 4
@@ -267,13 +278,70 @@ def overlapping(slabs, pool, latest, key, vs, before, now, first, o_vs, o_old, o
     return len(key), out
 
 
+@njit(cache=True, inline="always")
+def _is_done(vs, end, own_cti, other_cti):
+    return end == vs or ((end < own_cti or own_cti == INF) and end <= other_cti)
+
+
+@njit(cache=True)
+def close(slabs, pool, latest, keys, own_cti, other_cti):
+    """Forget the events of some keys that can no longer matter; the payload numbers of those that went.
+
+    Their room stays with the key.
+    """
+    total = 0
+    for i in range(len(keys)):
+        if i + _AHEAD < len(keys):
+            prefetch(slabs, keys[i + _AHEAD])
+        total += slabs[keys[i], SIZE]
+    gone = np.empty(total, dtype=np.int64)
+    count = 0
+    for i in range(len(keys)):
+        if i + _AHEAD < len(keys):
+            prefetch(pool, slabs[keys[i + _AHEAD], START])
+        k = keys[i]
+        start, size = slabs[k, START], slabs[k, SIZE]
+        to, first = start, -1
+        for at in range(start, start + size):
+            if _is_done(pool[at, VS], pool[at, VE], own_cti[i], other_cti[i]):
+                gone[count] = pool[at, ROW]
+                count += 1
+                if first < 0:
+                    first = at - start
+            else:
+                if to != at:
+                    _copy(pool, at, to)
+                to += 1
+        slabs[k, SIZE] = to - start
+        if first >= 0:
+            _bound(slabs, k, pool, latest, first)
+    return gone[:count]
+
+
+@njit(cache=True)
+def events_of(slabs, pool, keys):
+    """The payload numbers of the events of some keys, and of which of the keys each is."""
+    total = 0
+    for k in keys:
+        total += slabs[k, SIZE]
+    row, which = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    n = 0
+    for i in range(len(keys)):
+        start = slabs[keys[i], START]
+        for at in range(start, start + slabs[keys[i], SIZE]):
+            row[n], which[n] = pool[at, ROW], i
+            n += 1
+    return row, which
+
+
 @njit(cache=True)
 def survivors(slabs, pool, own_cti, other_cti, alive):
     """The events that can still change or meet a change, with their keys, in the order of the slabs.
 
     No element of its own stream can name an event that ends before that stream's cti, and none of the
-    other stream concerns one that ends at that one's cti or before it. `alive` has a place for each
-    payload, and says then which are left; the slabs are empty afterwards.
+    other stream concerns one that ends at that one's cti or before it; there is one of each for every
+    key. `alive` has a place for each payload, and says then which are left; the slabs are empty
+    afterwards.
     """
     total = slabs[:, SIZE].sum()
     key = np.empty(total, dtype=np.int64)
@@ -286,7 +354,7 @@ def survivors(slabs, pool, own_cti, other_cti, alive):
         start = slabs[k, START]
         for at in range(start, start + slabs[k, SIZE]):
             end = pool[at, VE]
-            if end == pool[at, VS] or ((end < own_cti or own_cti == INF) and end <= other_cti):
+            if _is_done(pool[at, VS], end, own_cti[k], other_cti[k]):
                 continue
             key[count] = k
             events[count, VS], events[count, VE] = pool[at, VS], end

@@ -92,7 +92,7 @@ class LiveEvents:
         `key` has the number of each row's key, `keys` is how many there are now. `by_least`: an end goes
         by way of the least that it was, so that the change has the sync of the row that caused it.
         """
-        self._admit_keys(keys)
+        self.admit(keys)
         inserted = np.flatnonzero(rows.is_insert)
         adjusted = np.flatnonzero(~rows.is_insert & (rows.old_ve != rows.new_ve))
         hashes = self._hashes(rows.payload)
@@ -107,7 +107,8 @@ class LiveEvents:
             parts = [born, there, Changes._make(c[back] for c in moved._replace(before=least))]
         return Changes._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
-    def _admit_keys(self, keys: int) -> None:
+    def admit(self, keys: int) -> None:
+        """There are so many keys now, at least."""
         if keys > len(self.slabs):
             slabs = _lines(max(keys, 2 * len(self.slabs)))
             slabs[: len(self.slabs)] = self.slabs
@@ -168,7 +169,8 @@ class LiveEvents:
     def _rehash(self, born: Ints) -> Ints:
         """Take another seed; where the events with the given payload numbers lie now."""
         self.seed += 1
-        key, events, _ = self._survivors(BEGIN, BEGIN)
+        never = np.full(len(self.slabs), BEGIN)
+        key, events, _ = self._survivors(never, never)
         events[:, HASH] = self._hashes(self.payloads.take(events[:, ROW]))
         order = np.lexsort((events[:, HASH], events[:, VS], key))
         key, events = key[order], events[order]
@@ -178,7 +180,7 @@ class LiveEvents:
         place[events[:, ROW]] = self.slabs[key, START] + offset
         return place[born]
 
-    def _survivors(self, own_cti: int, other_cti: int) -> tuple[Ints, Ints, Mask]:
+    def _survivors(self, own_cti: Ints, other_cti: Ints) -> tuple[Ints, Ints, Mask]:
         """Take the events out that can still matter, with their keys; and which payloads these have."""
         alive = np.empty(self.payloads.height, dtype=np.bool_)
         key, events = kernel.survivors(self.slabs, self.pool, own_cti, other_cti, alive)
@@ -196,7 +198,7 @@ class LiveEvents:
 
     def meetings(self, changes: Changes, keys: int) -> Meetings:
         """How the changes of another stream's events change what they have in common with these."""
-        self._admit_keys(keys)
+        self.admit(keys)
         parts: list[Meetings] = []
         done, size = 0, 2 * changes.rows + 16
         while done < changes.rows:
@@ -211,8 +213,23 @@ class LiveEvents:
             return Meetings(none, none, none, none, none)
         return Meetings._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
-    def forget(self, own_cti: int, other_cti: int) -> Mask:
-        """Drop what can no longer matter. Which payloads are left: they are numbered anew, in order."""
+    def close(self, keys: Ints, own_cti: Ints, other_cti: Ints) -> Ints:
+        """Drop what can no longer matter of some keys; the numbers of the payloads that went."""
+        gone: Ints = kernel.close(self.slabs, self.pool, self.latest, keys, own_cti, other_cti)
+        self.count -= len(gone)
+        return gone
+
+    def of(self, keys: Ints) -> tuple[Ints, Ints]:
+        """The numbers of the payloads of some keys, and of which of the keys each is."""
+        found: tuple[Ints, Ints] = kernel.events_of(self.slabs, self.pool, keys)
+        return found
+
+    def forget(self, own_cti: Ints, other_cti: Ints) -> Mask:
+        """Drop what can no longer matter. Which payloads are left: they are numbered anew, in order.
+
+        There is a cti of either stream for each key.
+        """
+        self.admit(len(own_cti))
         key, events, alive = self._survivors(own_cti, other_cti)
         events[:, ROW] = (np.cumsum(alive) - 1)[events[:, ROW]]
         self.payloads.keep(alive)
@@ -221,7 +238,7 @@ class LiveEvents:
 
     def in_use(self, keys: int) -> Mask:
         """Which keys have events."""
-        self._admit_keys(keys)
+        self.admit(keys)
         return self.slabs[:keys, SIZE] > 0
 
     def renumber(self, alive: Mask) -> None:
