@@ -71,6 +71,7 @@ from slackwater.plan.aggregations import (
     var,
 )
 from slackwater.plan.functions import function
+from slackwater.plan.knowledge import all_reported, domain, ordered_by, unique
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
 from slackwater.policies import Progress, progress
 from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
@@ -123,6 +124,7 @@ __all__ = [
     "StreamProperties",
     "Windowed",
     "adjust",
+    "all_reported",
     "avg",
     "between",
     "changelog",
@@ -131,6 +133,7 @@ __all__ = [
     "count",
     "count_distinct",
     "cti",
+    "domain",
     "external_cti",
     "first",
     "fixpoint",
@@ -148,6 +151,7 @@ __all__ = [
     "min",
     "most",
     "one_of",
+    "ordered_by",
     "percentile",
     "product",
     "progress",
@@ -162,6 +166,7 @@ __all__ = [
     "sum",
     "top_k",
     "tumbling",
+    "unique",
     "validate",
     "var",
     "weak",

@@ -5,7 +5,7 @@
 An adjust carries its event's payload, so it passes exactly if its insert did, and nothing is remembered.
 Likewise where f has no value: if the insert is set aside, so is every adjust of it, for the same reason.
 
-Pass: every row that satisfies f, at once. Keep: nothing. Propagate: the promise as it is, since the
+Pass: every row that satisfies f, at once. Keep: nothing. Propagate: every promise as it is, since the
 output is a part of the input.
 
     in:   a [0, 10)   b [2, 8)   cti(5)
@@ -16,13 +16,14 @@ Paper 1b section 4.1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 
 __all__ = ["Where"]
 
@@ -49,6 +50,10 @@ class Where:
     def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
         """The promise holds of a part of the input, too."""
         return Answer((punctuation,))
+
+    def on_patterns(self, state: None, port: int, told: Sequence[Promise]) -> Answer:
+        """Promises hold of a part of the input, too."""
+        return Answer(tuple(told))
 
     def describe(self, state: None) -> Description:
         """Stateless."""
