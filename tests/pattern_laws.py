@@ -147,6 +147,10 @@ class Trial:
         self.inputs[source].promises += (box for p in batch.controls for box in boxes(p.control))
         return said
 
+    def told_by(self, query: sw.Query) -> Told:
+        """What an input has said."""
+        return self.inputs[_source(query)]
+
     def promised(self, payload: Payload) -> int:
         """How far the output has promised a payload."""
         return frontier(self.output.promises, payload)
@@ -205,11 +209,11 @@ def unsettled(trial: Trial, *, late: bool = False) -> list[Row]:
     return left
 
 
-def repeated(said: Iterable[Element], output: Told) -> list[Punctuation]:
-    """Promises that one of the output's earlier ones implies; `output` is as it was before."""
-    earlier = list(output.promises)
+def repeated(said: Iterable[Element], stream: Told) -> list[Punctuation]:
+    """Promises that an earlier one of the same stream implies; `stream` is as it was before."""
+    earlier = list(stream.promises)
     new = [box for element in said if isinstance(element, Control) for box in boxes(element)]
-    payloads = domain([Told(output.schema, output.bag, [*earlier, *new])])
+    payloads = domain([Told(stream.schema, stream.bag, [*earlier, *new])])
     found = []
     for promise in new:
         if any(implies(known, promise, payloads) for known in earlier):
