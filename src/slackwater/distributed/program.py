@@ -28,7 +28,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """of what buckets remember; another one cannot be read"""
 
 

@@ -27,7 +27,7 @@ from slackwater.identity import hash_rows
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
-__all__ = ["Keys", "hashes_of", "pack", "same_rows"]
+__all__ = ["Keys", "hashes_of", "is_fixed", "of_places", "pack", "places", "same_rows"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -44,6 +44,7 @@ _BITS = 63
 _AHEAD = 8
 """rounds between fetching a place and going there"""
 _NAN = np.array([np.nan]).view(np.int64)[0]
+_SIGN = np.int64(-(2**63))
 
 
 @dataclass(slots=True)
@@ -104,13 +105,12 @@ class Keys:
         return numbers
 
     def find(self, payload: pl.DataFrame) -> Ints:
-        """The number of each row's key; -1 for keys that are not in use."""
-        if not self.is_fixed:
-            keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
-            return self._find_rows(keys, hash_rows(keys))
-        rows = _encoded(payload, list(self.schema))
-        numbers: Ints = _find_encoded(self.slots, self.values, rows)
-        return numbers
+        """The number of each row's key; -1 if it has none."""
+        if self.is_fixed:
+            found: Ints = _find_rows(self.slots, self.values, _encoded(payload, list(self.schema)))
+            return found
+        keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
+        return self._find_others(keys, hash_rows(keys))
 
     # keys of fixed width
 
@@ -149,7 +149,7 @@ class Keys:
             wanted = wanted[~same]
         return found
 
-    def _find_rows(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
+    def _find_others(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
         found = np.full(keys.height, _FREE, dtype=np.int64)
         wanted = np.arange(keys.height)
         skip = np.zeros(keys.height, dtype=np.int64)
@@ -249,6 +249,34 @@ def _encoded(frame: pl.DataFrame, names: list[str]) -> Ints:
             rows[nulls, i] = 0
             rows[:, -1] |= nulls.astype(np.int64) << i
     return rows
+
+
+def places(column: pl.Series) -> tuple[Ints, Mask | None]:
+    """Integers that are in the order of the values, without gaps; and which values are null, if any.
+
+    A NaN is above all numbers. Of columns of fixed width.
+    """
+    values, nulls = _as_integers(column)
+    if column.dtype == pl.UInt64:
+        values ^= _SIGN
+    elif column.dtype.is_float():
+        # below zero the bits count downwards, and -0.0 is gone
+        values = np.where(values < 0, (values ^ ~_SIGN) + 1, values)
+    return values, nulls
+
+
+def of_places(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
+    """The values again."""
+    if dtype == pl.UInt64:
+        values = values ^ _SIGN  # they are not ours
+    elif dtype.is_float():
+        values = np.where(values < 0, (values - 1) ^ ~_SIGN, values)
+    return _from_integers(name, values, dtype)
+
+
+def is_fixed(dtype: pl.DataType) -> bool:
+    """Whether values of the type have a fixed width, and with it a place among integers."""
+    return _is_fixed(dtype)
 
 
 def _is_fixed(dtype: pl.DataType) -> bool:
@@ -375,17 +403,17 @@ def _find_or_add(slots, stored, size, rows, numbers, done):
 
 
 @njit(cache=True)
-def _find_encoded(slots, stored, rows):
+def _find_rows(slots, stored, rows):
     """The number of each row, or -1."""
     mask = np.uint64(len(slots) - 1)
+    numbers = np.empty(len(rows), dtype=np.int64)
     places = np.empty(len(rows), dtype=np.uint64)
     for i in range(len(rows)):
         places[i] = _mixed(_hash_row(rows, i)) & mask
-    numbers = np.empty(len(rows), dtype=np.int64)
     for i in range(len(rows)):
         if i + 2 * _AHEAD < len(rows):
             prefetch_at(slots, places[i + 2 * _AHEAD])
-            prefetch(stored, slots[places[i + _AHEAD]])
+            prefetch(stored, max(0, slots[places[i + _AHEAD]]))
         at = places[i]
         number = slots[at]
         while number >= 0:
