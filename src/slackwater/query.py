@@ -89,15 +89,20 @@ class Query:
 
     # One row at a time
 
-    def where(self, predicate: pl.Expr) -> Query:
+    def where(self, predicate: pl.Expr, *, promise: bool = False) -> Query:
         """The rows that satisfy a predicate (null is not true).
+
+        With `promise` it is also promised that no others come, as far as the predicate compares columns
+        with values: a sort, for one, then knows what comes first.
 
         >>> import slackwater as sw
         >>> s = sw.stream({"a": int})
         >>> list(s.where(sw.col("a") > 1).run({s: [sw.insert(0, 5, a=1), sw.insert(0, 5, a=2)]}))
         [insert(0, 5, a=2)]
+        >>> list(s.where(sw.col("a") > 1, promise=True).run({s: [sw.insert(0, 5, a=2)]}))
+        [insert(0, 5, a=2), punctuation(a=between(None, 1)), punctuation(a=None)]
         """
-        return Query(nodes.Where(self.node, predicate))
+        return Query(nodes.Where(self.node, predicate, promise))
 
     def select(self, *columns: str, **named: pl.Expr | str) -> Query:
         """These columns and no others; named ones are computed.

@@ -21,8 +21,8 @@ def _through(query: sw.Query, *elements: Element, batch: int = 1) -> list[Elemen
     return list(query.run({S: list(elements)}, batch=batch))
 
 
-def _hours(*bounds: int | None) -> sw.Punctuation:
-    return sw.punctuation(hour=sw.between(*bounds))
+def _hours(low: int | None, high: int | None) -> sw.Punctuation:
+    return sw.punctuation(hour=sw.between(low, high))
 
 
 # access order
@@ -187,3 +187,46 @@ def test_several_things_may_be_known() -> None:
     out = query.run({S: [_row(17), _row(18)]}, batch=1)
     assert out.settled_until == -5
     sw.validate(out.as_batch())
+
+
+# operator semantics
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        sw.col("temp") > 3,
+        sw.col("temp") <= 3,
+        sw.col("temp") == 3,
+        sw.col("temp") != 3.0,
+        (sw.col("hour") >= 2) & (sw.col("hour") < 4) & (sw.col("sensor") != "b"),
+        pl.lit(3) > sw.col("hour"),
+        (sw.col("hour") > 1) | (sw.col("sensor") == "a"),
+        sw.col("hour") > 2.5,
+        sw.col("hour") < 2**80,
+    ],
+)
+def test_where_promises_nothing_that_a_row_it_passes_has(predicate: pl.Expr) -> None:
+    temps = [2.0, 3.0, 4.0, None, float("nan"), float("inf")]
+    rows = [_row(h, s, t) for h in (1, 2, 3, None) for s in ("a", "b") for t in temps]
+    out = S.where(predicate, promise=True).run({S: rows}, batch=1)
+    sw.validate(out.as_batch())
+
+
+def test_where_promises_what_its_comparisons_exclude() -> None:
+    query = S.where((sw.col("hour") > 3) & (sw.col("temp") < 90.0), promise=True)
+    told = [e for e in _through(query, _row(17)) if isinstance(e, sw.Punctuation)]
+    assert set(told) == {
+        _hours(None, 3),
+        sw.punctuation(hour=None),
+        sw.punctuation(temp=sw.between(90.0, None)),
+        sw.punctuation(temp=None),
+        sw.punctuation(temp=float("nan")),
+    }
+    assert _through(S.where(sw.col("hour") > 3), _row(17)) == [_row(17)]
+
+
+def test_a_sort_knows_from_where_what_comes_first() -> None:
+    query = S.where(sw.col("hour") >= 0, promise=True).sort("hour")
+    out = _through(query, _row(2), _row(1), _row(-1), _hours(0, 1))
+    assert [e for e in out if isinstance(e, sw.Insert)] == [_row(1)]

@@ -156,11 +156,11 @@ def test_a_cti_is_a_promise_that_is_combined_with_those_of_others() -> None:
 
 def test_union_forgets_what_all_have_promised() -> None:
     running = Execution(S.union(T).node)
-    for key in range(50):
+    for key in range(9):
         running.push(SOURCE, [sw.punctuation(k=key)])
     [(state, _, _)] = running.snapshot().operators
     assert [len(promises) > 0 for promises in state.promised] == [True, False]
-    for key in range(50):
+    for key in range(9):
         running.push(OTHER, [sw.punctuation(k=key)])
     assert [len(promises) for promises in state.promised] == [0, 0]
 

@@ -17,8 +17,8 @@ new_ve). What leaves together leaves in order of sync.
   nothing with a later vs overtakes it. The output is perfect: ordered, and inserts only. A promise about
   its payload may make its end known before the cti does; it then leaves as soon as everything before it
   has left, and nothing that starts earlier can come: vs <= t.
-- `perfect`, but not `in_order`: an insert waits for its own end only. The output is inserts only, which is
-  what can be had of a stream whose time stands still, where promises are about payloads alone.
+- `perfect`, but not `in_order`: an insert waits for its own end only. The output is inserts only. That
+  is what can be had of a stream whose time stands still, where promises are about payloads alone.
 
 With `told`, time is how far the furthest partition of the sources is, which comes behind the rows of
 every batch: nothing waits longer than `blocking` for a partition that says nothing.

@@ -254,7 +254,7 @@ class _ReportedOnce:
 
 @dataclass(slots=True)
 class _LargestOfEach:
-    """The largest value of each member, in the order of the members; null if there was none."""
+    """The largest value of each member; null, or no row, if there was none."""
 
     values: pl.DataFrame
 
@@ -269,8 +269,8 @@ class _Reported:
     atomic: bool
 
     def open(self) -> _LargestOfEach:
-        none = pl.Series(self.group, [None] * len(self.members), self.schema[self.group])
-        return _LargestOfEach(none.to_frame())
+        columns = {name: self.schema[name] for name in (self.members.name, self.group)}
+        return _LargestOfEach(pl.DataFrame(schema=columns))
 
     def judge(self, state: _LargestOfEach, rows: Batch) -> tuple[Mask, Named]:
         values, rank, member = self._ranks(state, rows)
@@ -290,26 +290,30 @@ class _Reported:
         self, state: _LargestOfEach, rows: Batch
     ) -> tuple[pl.Series, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The values of members and rows, their ranks (0: none), and which member each row is of."""
-        values = pl.concat([state.values[self.group], _ranked(rows.payload[self.group])])
+        # by name, for there may be others when a query is started again
+        member = self.members.name
+        known = self.members.to_frame().join(
+            state.values, on=member, how="left", nulls_equal=True, maintain_order="left"
+        )
+        values = pl.concat([known[self.group], _ranked(rows.payload[self.group])])
         rank = values.rank("dense").fill_null(0).to_numpy().astype(np.int64)
         # the first row that is the same one: that of the member, since all of them differ
-        both = pl.concat([self.members, rows.payload[self.members.name]]).to_frame()
-        member = row_ids(both)[len(self.members) :].copy()
-        member[(member >= len(self.members)) | ~rows.is_insert] = -1
-        return values, rank, member
+        both = pl.concat([self.members, rows.payload[member]]).to_frame()
+        which = row_ids(both)[len(self.members) :].copy()
+        which[(which >= len(self.members)) | ~rows.is_insert] = -1
+        return values, rank, which
 
     def learn(self, state: _LargestOfEach, rows: Batch) -> tuple[Promise, ...]:
-        before = state.values[self.group]
         values, rank, member = self._ranks(state, rows)
-        largest = rank[: len(self.members)].copy()
+        before = rank[: len(self.members)]
+        largest = before.copy()
         kernel.slowest(largest, member, rank[len(self.members) :])
         # a value of each rank; rank 0 is null
         first = np.zeros(int(rank.max()) + 1, dtype=np.int64)
         first[rank[::-1]] = np.arange(len(rank))[::-1]
-        at = pl.Series(np.where(largest > 0, first[largest], -1))
-        state.values = values.gather(at.replace(-1, None)).alias(self.group).to_frame()
+        places = pl.Series(first[largest]).set(pl.Series(largest == 0), None)
+        state.values = pl.DataFrame([self.members, values.gather(places).alias(self.group)])
         least = int(largest.min())
-        if least == 0 or (not before.null_count() and least == rank[: len(self.members)].min()):
+        if least == 0 or least == before.min():
             return ()
-        limit = state.values[self.group][int(largest.argmin())]
-        return (_below(self.group, limit, self.schema[self.group]),)
+        return (_below(self.group, values[int(first[least])], self.schema[self.group]),)

@@ -154,9 +154,10 @@ class _SameSchema(Node):
 
 @dataclass(frozen=True, eq=False)
 class Where(_SameSchema):
-    """The rows that satisfy a predicate."""
+    """The rows that satisfy a predicate; with `promises` it says at its start that none does not."""
 
     predicate: pl.Expr
+    promises: bool = False
 
     def __post_init__(self) -> None:
         dtype = type_of(self.predicate, self.schema, "where")
@@ -164,7 +165,7 @@ class Where(_SameSchema):
             raise PlanError("where: a predicate must be true or false", detail=f"it is {dtype}")
 
     def describe(self) -> str:
-        return shown(self.predicate)
+        return shown(self.predicate) + (", promised" if self.promises else "")
 
 
 @dataclass(frozen=True, eq=False)
