@@ -136,12 +136,16 @@ class Join:
     """whether a side only inserts, so that no element can name an event of it again"""
 
     def __post_init__(self) -> None:
-        sides = self.node.left, self.node.right
-        insert_only = tuple(infer(side)[side].insert_only for side in sides)
-        object.__setattr__(self, "never_adjusts", insert_only)
+        left, right = (infer(side)[side].insert_only for side in self.node.inputs)
+        object.__setattr__(self, "never_adjusts", (left, right and not self._only_covers))
         where = self.node.where
         formula = None if where is None else Formula(where, self.node.pair_schema, "join where")
         object.__setattr__(self, "where", formula)
+
+    @property
+    def _only_covers(self) -> bool:
+        """Whether all that matters of the right side is where it has a partner; that moves."""
+        return self.node.how == "anti" and self.node.where is None
 
     def open(self) -> State:
         """Nothing is alive, nothing is promised."""
@@ -154,7 +158,7 @@ class Join:
         stored = node.right.schema if node.how == "full" else {n: node.right.schema[n] for n in others}
         right = LiveEvents(Payloads(pl.Schema(stored)), others)
         covered = None
-        if node.how == "anti" and node.where is None:
+        if self._only_covers:
             right = LiveEvents(Payloads(pl.Schema()), [])
             covered = Runs(runs.DISTINCT, OutputLatency.EAGER)
         preserved = {"inner": (), "left": (_LEFT,), "anti": (_LEFT,), "full": (_LEFT, _RIGHT)}[node.how]
@@ -213,7 +217,7 @@ class Join:
         """Whom the changes meet, what is to be said of these pairs, and what nobody can say."""
         node, given_up = self.node, None
         met = state.sides[1 - port].meetings(changes, len(state.keys))
-        if not len(met.vs) or (node.how == "anti" and node.where is None):
+        if not len(met.vs) or self._only_covers:
             return met, [], None
         if self.latency is not OutputLatency.EAGER:
             met = met.take(stable_order(np.minimum(met.old_ve, met.new_ve)))
