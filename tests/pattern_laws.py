@@ -167,7 +167,7 @@ class Trial:
 def broken(said: Iterable[Element], earlier: Iterable[Punctuation]) -> list[tuple[Element, Punctuation]]:
     """Elements that come after a promise which forbids them, and that promise."""
     made = list(earlier)
-    found = []
+    found: list[tuple[Element, Punctuation]] = []
     for element in said:
         if isinstance(element, Control):
             made += boxes(element)
