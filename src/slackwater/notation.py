@@ -8,9 +8,9 @@ what is no constant, or a null, stands in the column `pattern`, as JSON by colum
 That is null where the constants say all. `vs` is the sync from which on it holds (null: all), `ve` the
 one before which it does (null or INF: for ever).
 
-The three goals of paper 4 section 7.1: a punctuation is about as large as a row of what it describes, for
-it is one; who does not understand it is not misled, for its kind is one of those that he leaves out; and
-which rows match is easily found, column by column, with the values that are compared.
+The three goals of paper 4 section 7.1: a punctuation is about as large as a row of what it describes,
+for it is one; who does not understand it is not misled, for its kind is one of those that he leaves out;
+and which rows match is easily found, column by column, with the values that are compared.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def written(patterns: Mapping[str, Pattern]) -> str | None:
                 said[name] = {"one_of": [_written(value) for value in values]}
             case Range(low, high):
                 ends = {"low": low, "high": high}
-                said[name] = {end: _written(value) for end, value in ends.items() if value is not None}
+                known = {end: _written(value) for end, value in ends.items() if value is not None}
+                said[name] = known or {"low": None}
                 closed = _CLOSED[pattern.low_closed, pattern.high_closed]
                 said[name] |= {} if closed == "both" else {"closed": closed}
             case _:

@@ -48,7 +48,16 @@ from slackwater.tables import (
 )
 from slackwater.times import BEGIN, INF, Times
 
-__all__ = ["Files", "Form", "Unread", "changelog", "from_dataframe", "from_open_close", "read_files"]
+__all__ = [
+    "Files",
+    "Form",
+    "Unread",
+    "changelog",
+    "from_changelog",
+    "from_dataframe",
+    "from_open_close",
+    "read_files",
+]
 
 
 class Streaming(Protocol):
@@ -428,6 +437,14 @@ def from_open_close(
     kept = payload.filter(pl.Series(good & ~ctis))
     controls = _punctuations(time.times, good & ctis, good & ~ctis)
     return Batch(followed.vs, followed.old_ve, followed.new_ve, kept, controls)
+
+
+def from_changelog(rows: pl.DataFrame, schema: Mapping[str, Any]) -> Batch:
+    """The way back from `changelog`."""
+    pattern = "pattern" if "pattern" in rows.columns else None
+    return from_dataframe(
+        rows, vs="vs", ve="ve", kind="kind", new_ve="new_ve", pattern=pattern, schema=schema
+    )
 
 
 def changelog(stream: Stream, *, datetimes: bool = False) -> pl.DataFrame:

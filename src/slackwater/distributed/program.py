@@ -62,6 +62,11 @@ class Program:
         """The columns of what comes out."""
         return self.cut.root.schema
 
+    @property
+    def origins_of_answer(self) -> list[str]:
+        """The buckets that the answer comes from, by name."""
+        return ["0"] if self.cut.spread == () else [str(bucket) for bucket in range(self.buckets)]
+
     def stage(self, number: int) -> Stage:
         """Stages are numbered from 1."""
         return self.cut.stages[number - 1]
