@@ -21,7 +21,7 @@ from tests.pattern_laws import CASES, COLUMNS, SCHEMA, Trial, broken, contradict
 import slackwater as sw
 from slackwater.events import Control, Element, Stream
 from slackwater.operators import runnable
-from slackwater.patterns import Constant
+from slackwater.patterns import Constant, OneOf
 from slackwater.plan import nodes
 from slackwater.punctuations import Punctuation
 from slackwater.testing import batchings, histories, streams
@@ -185,12 +185,18 @@ def _is_interval(element: Element) -> bool:
     return isinstance(element, Punctuation) and element.since > BEGIN
 
 
+def _has_a_list(element: Element) -> bool:
+    return isinstance(element, Punctuation) and any(
+        isinstance(pattern, OneOf) for _, pattern in element.columns
+    )
+
+
 def _first(answers: Iterator[Any], count: int) -> Iterator[Any]:
     for _, answer in zip(range(count), answers, strict=False):
         yield answer
 
 
-@each_case
+@_cases({}, {"join": "test_a_join_knows_what_may_still_be_adjusted"})
 @FEW
 @given(data=st.data())
 def test_promises_alone_change_no_answer(name: str, data: st.DataObject) -> None:
@@ -208,10 +214,13 @@ def test_promises_alone_change_no_answer(name: str, data: st.DataObject) -> None
 @FEW
 @given(data=st.data())
 def test_nothing_is_promised_twice(name: str, data: st.DataObject) -> None:
-    """Of inputs that do not repeat themselves."""
+    """Of inputs that do not repeat themselves. Lists are told value by value, and are left out."""
     trial = Trial(CASES[name]())
-    for source, drawn in _drawn(data, trial):
-        known = repeated(drawn, trial.told_by(source))
+    for source, part in _drawn(data, trial):
+        drawn = [element for element in part if not _has_a_list(element)]
+        # the promises of a batch have no order
+        told = trial.told_by(source)
+        known = [*repeated(drawn, told), *repeated(reversed(drawn), told)]
         before = trial.output.so_far()
         said = trial.push(source, [e for e in drawn if not any(e is each for each in known)])
         assert not repeated(said, before)
@@ -260,6 +269,17 @@ def test_a_promise_of_one_side_meets_a_cti_of_the_other(build: Callable[[], sw.Q
     running.push(LEFT, [sw.insert(0, 1, k="a", v=0), sw.punctuation(k="a")])
     said = [element for batch in running.push(RIGHT, [sw.cti(2)]) for element in batch]
     assert said == [sw.punctuation(2, k="a")]
+
+
+@pytest.mark.xfail(strict=True, reason="the row is forgotten, and its adjust names no event")
+def test_a_join_knows_what_may_still_be_adjusted() -> None:
+    """A key that one side has closed, whose row on the other side was met by nothing."""
+    laws.forget_at_once(True)
+    running = LEFT.join(RIGHT, on="k").open()
+    running.push(RIGHT, [sw.punctuation(0, k="b")])
+    running.push(LEFT, [sw.punctuation(k="b"), sw.cti(None)])
+    running.push(RIGHT, [sw.cti(0), sw.insert(0, 2, k="b", v=0)])
+    assert not running.push(RIGHT, [sw.adjust(0, 2, 1, k="b", v=0)])
 
 
 @pytest.mark.xfail(strict=True, reason="the group is a computed column, of which nothing is promised")
