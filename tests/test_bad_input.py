@@ -564,3 +564,9 @@ def test_chop_is_right_at_both_ends_of_time(period: int) -> None:
     ]
     for batch in 1, 100:
         assert query.run({s: elements}, batch=batch).as_history() == query.meaning({s: elements})
+
+
+def test_an_element_is_no_stream() -> None:
+    s = sw.stream({"v": int}, name="s")
+    with pytest.raises(sw.InvalidElement, match="is one element, and no stream"):
+        s.run({s: sw.insert(0, 1, v=1)})  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import datetime as dt
 import math
 import subprocess
 import sys
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.identity import identity, row_ids, row_keys
+from slackwater.identity import identity, row_ids, row_keys, with_one_zero
 
 NAN = math.nan
 
@@ -88,3 +89,22 @@ def test_a_hash_of_categories_is_the_same_in_every_process() -> None:
         for words in (["x", "y"], ["z", "y", "x"])
     }
     assert len(told) == 1
+
+
+def test_one_zero_at_every_depth() -> None:
+    values = [
+        {"f": -0.0, "l": [-0.0, None, 1.5], "a": [-0.0, 0.0], "s": {"x": [{"y": -0.0}], "k": "-0.0"}},
+        {"f": None, "l": None, "a": None, "s": None},
+        {"f": float("nan"), "l": [], "a": [2.0, -3.0], "s": {"x": None, "k": None}},
+    ]
+    schema: dict[str, Any] = {
+        "f": pl.Float64,
+        "l": pl.List(pl.Float64),
+        "a": pl.Array(pl.Float64, 2),
+        "s": pl.Struct({"x": pl.List(pl.Struct({"y": pl.Float64})), "k": pl.String}),
+    }
+    frame = pl.DataFrame(values, schema=schema)
+    plain = pl.DataFrame([with_one_zero(column) for column in frame.get_columns()])
+    assert plain.schema == frame.schema
+    assert row_keys(plain) == row_keys(frame)
+    assert "-0.0" not in str(plain.drop("s").rows()) + str(plain["s"].struct.field("x").to_list())

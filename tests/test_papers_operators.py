@@ -2,7 +2,7 @@
 
 Streams that concern one operator only stand with it: join Tables 1, 3 and 4 and erratum 14 in
 operators/test_join.py, erratum 12 in operators/test_alter_lifetime.py, erratum 13 in
-operators/test_align.py, Finalize Table 5 in operators/test_finalize.py.
+operators/test_align.py, Finalize Table 5 in operators/test_mend.py.
 """
 
 from __future__ import annotations

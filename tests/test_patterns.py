@@ -57,7 +57,7 @@ def test_a_pattern_prints_as_it_is_written(pattern: Pattern, text: str) -> None:
         (lambda: sw.between(NAN, 3), "NaN is not an end"),
         (lambda: sw.between([1], [2]), "is not an end of a range"),
         (lambda: sw.between(1, "a"), "of different types"),
-        (lambda: sw.between(1, 2, closed="up"), "does not say which ends"),
+        (lambda: sw.between(1, 2, closed="up"), "does not say which ends"),  # type: ignore[arg-type]
         (lambda: sw.one_of(1, sw.ANY), "not a value of a list"),
         (lambda: sw.one_of(1, "a"), "of different types"),
     ],

@@ -32,7 +32,9 @@ def _told(*told: Promise, schema: pl.Schema = AB) -> Promises:
 
 
 def _frontier(promises: Promises, **columns: list[Any]) -> list[int]:
-    return promises.frontier(pl.DataFrame(columns, schema={n: AB[n] for n in columns})).tolist()
+    frame = pl.DataFrame(columns, schema={n: AB[n] for n in columns})
+    times: list[int] = promises.frontier(frame).tolist()
+    return times
 
 
 def test_a_closed_value_has_a_frontier_of_its_own() -> None:
@@ -188,8 +190,8 @@ def test_columns_of_any_type(dtype: pl.DataType, values: list[Any], drawn: Patte
         promises = _told(box, schema=schema)
         expected = [INF if holds(drawn, value) else BEGIN for value in values]
         assert promises.frontier(frame).tolist() == expected
-        for _ in range(40):  # so many that they are in a tree
-            promises.add([punctuation(x=drawn, b=sw.between(50, 60 + _)).fitted(schema)])
+        for i in range(40):  # so many that they are in a tree
+            promises.add([punctuation(x=drawn, b=sw.between(50 + 9 * i, 55 + 9 * i)).fitted(schema)])
         assert promises.frontier(frame).tolist() == expected
 
 
@@ -214,8 +216,9 @@ def patterns(draw: st.DrawFn) -> Pattern:
     ends = min(low, high), max(low, high)
     low_end = draw(st.sampled_from([None, ends[0]]))
     high_end = draw(st.sampled_from([None, ends[1]]))
-    closed = "both" if ends[0] == ends[1] else draw(st.sampled_from(["both", "left", "right"]))
-    return sw.between(low_end, high_end, closed=closed)
+    if ends[0] == ends[1]:
+        return sw.between(low_end, high_end)
+    return Range(low_end, high_end, low_closed=draw(st.booleans()))
 
 
 @st.composite
@@ -391,3 +394,31 @@ def test_promises_inside_a_batch_are_judged_as_element_by_element(drawn: list[An
     found = promises.broken_by(first).tolist()
     promises.add(placed.control for placed in first.controls)
     assert found + promises.broken_by(second).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_boxes_are_in_a_tree_and_say_what_each_does(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    told = []
+    for _ in range(60):
+        low, width = draw.integers(0, 100, 2), draw.integers(0, 40, 2)
+        since = int(draw.choice([BEGIN, 0, 3]))
+        columns: dict[str, Pattern] = {
+            n: Range(int(low[i]), int(low[i] + width[i]) + 1) for i, n in enumerate(AB)
+        }
+        if draw.random() < 0.3:
+            columns["b"] = Constant(int(low[1]))
+        told.append(Punctuation.of(int(draw.integers(4, 9)), since, columns))
+    promises = _told(*told)
+    frame = pl.DataFrame(draw.integers(0, 140, (50, 2)), schema=AB)
+    sync = draw.integers(-2, 10, 50)
+    batch = Batch.inserts(sync, sync + 1, frame)
+    expected = np.logical_or.reduce([box.matches(batch) for box in told])
+    assert promises.forbids(sync, frame).tolist() == expected.tolist()
+    reached, before = np.full(50, BEGIN), None
+    while before is None or (before != reached).any():
+        before = reached.copy()
+        for box in told:
+            further = box.matches_payload(frame) & (box.since <= reached) & (box.before > reached)
+            reached[further] = box.before
+    assert promises.frontier(frame).tolist() == reached.tolist()

@@ -360,3 +360,22 @@ def test_a_function_can_be_sent_to_another_process() -> None:
     sent = pickle.loads(pickle.dumps(function))  # noqa: S301
     assert (sent.function, sent.dtype, sent.column) == (half, pl.Float64(), function.column)
     assert [str(argument) for argument in sent.arguments] == ['col("v")']
+
+
+def test_expressions_see_one_zero() -> None:
+    """-0.0 is 0.0: an adjust may name its event by either, and means it whatever is made of it."""
+    s = sw.stream({"x": float}, name="s")
+    told = [sw.insert(0, 10, x=-0.0), sw.adjust(0, 10, 5, x=0.0), sw.cti(None)]
+    inverse = 1 / sw.col("x")
+    for query in (
+        s.select(t=inverse),
+        s.where(inverse > 0),
+        s.select(t=sw.col("x").cast(str)),
+        s.select(t=inverse).group_by("t").aggregate(n=sw.count()),
+        s.aggregate(m=sw.max(inverse)),
+        s.aggregate(t=sw.group_function(str, "x", dtype=str)),
+    ):
+        out = query.run({s: told}, batch=1)
+        sw.validate(list(out))
+        assert out.as_history() == query.meaning({s: told})
+        assert [row[-1] for row in out.history().rows()] == [5]

@@ -12,7 +12,7 @@ Those that are alike in all but one column are united if their union is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -275,6 +275,17 @@ def _ends(drawn: Range, dtype: pl.DataType) -> tuple[int, int]:
     return low, high
 
 
+def _all_ends(drawn: Sequence[Range], dtype: pl.DataType) -> tuple[Ints, Ints]:
+    """The same of many."""
+    least, greatest = _domain(dtype)
+    low, no_low = places(pl.Series([each.low for each in drawn], dtype=dtype, strict=True))
+    high, no_high = places(pl.Series([each.high for each in drawn], dtype=dtype, strict=True))
+    low = low + np.array([not each.low_closed for each in drawn])
+    high = high - np.array([not each.high_closed for each in drawn], dtype=np.int64)
+    low = low if no_low is None else np.where(no_low, least, low)
+    return low, high if no_high is None else np.where(no_high, greatest, high)
+
+
 def _place(value: Any, dtype: pl.DataType) -> int:
     return int(places(pl.Series([value], dtype=dtype, strict=True))[0][0])
 
@@ -375,9 +386,7 @@ class _Ruler:
         assert len(drawn) == len(ranges)
         self.ends: pl.Series | None = None
         if is_fixed(dtype):
-            ends = [_ends(each, dtype) for each in drawn]
-            self.low = np.array([low for low, _ in ends], dtype=np.int64)
-            self.high = np.array([high for _, high in ends], dtype=np.int64)
+            self.low, self.high = _all_ends(drawn, dtype)
             return
         known = [end for each in drawn for end in (each.low, each.high) if end is not None]
         self.ends = pl.Series(known, dtype=dtype, strict=True).unique().sort()
@@ -414,6 +423,10 @@ class _Built:
     def __init__(self) -> None:
         self.count = 0
         self.trees: list[tuple[_Tree, list[Punctuation]]] = []
+        self.pending: list[Punctuation] | None = None
+        """what is in no tree yet; None: nothing has been computed"""
+        self.by_rest: dict[Hashable, Punctuation] = {}
+        """boxes by what they say of all columns but one, or of all but the times"""
 
     def __reduce__(self) -> tuple[type[_Built], tuple[()]]:
         return _Built, ()
@@ -423,7 +436,10 @@ class _Built:
 class Boxes:
     """Promises of any shape."""
 
-    told: list[Punctuation] = field(default_factory=list)
+    told: dict[Punctuation, None] = field(default_factory=dict)
+    """a set, in order"""
+    soonest: int = INF
+    """no box holds for a shorter time"""
     built: _Built = field(default_factory=_Built)
 
     def __len__(self) -> int:
@@ -431,20 +447,38 @@ class Boxes:
 
     def add(self, told: Punctuation, schema: Mapping[str, pl.DataType] | None) -> Punctuation | None:
         """Take one in; or give back what says it together with one of them, which is gone then."""
-        for at, other in enumerate(self.told[-_LEAST_PENDING:]):
-            both = _joined(other, told, schema)
-            if both is not None:
-                del self.told[len(self.told[:-_LEAST_PENDING]) + at]
-                self.built = _Built()
+        if told in self.told:
+            return None
+        built = self._begun()
+        rests = list(_rests(told))
+        for rest in rests:
+            other = built.by_rest.get(rest)
+            both = None if other is None or other not in self.told else _joined(other, told, schema)
+            if other is not None and both is not None:
+                # it may stay in its tree: what is true does not become wrong
+                del self.told[other]
                 return both
-        self.told.append(told)
+        built.by_rest.update(dict.fromkeys(rests, told))
+        assert built.pending is not None
+        built.pending.append(told)
+        self.told[told] = None
+        self.soonest = min(self.soonest, told.before)
         return None
 
     def keep(self, wanted: Callable[[Punctuation], bool]) -> None:
         """Drop the others."""
-        kept = [each for each in self.told if wanted(each)]
+        kept = {each: None for each in self.told if wanted(each)}
         if len(kept) < len(self.told):
             self.told, self.built = kept, _Built()
+        self.soonest = min((each.before for each in kept), default=INF)
+
+    def _begun(self) -> _Built:
+        built = self.built
+        if built.pending is None:
+            built.pending = list(self.told)
+            for box in self.told:
+                built.by_rest.update(dict.fromkeys(_rests(box), box))
+        return built
 
     def frontier(self, frame: pl.DataFrame, reached: Times, schema: Mapping[str, pl.DataType]) -> bool:
         """Raise the time of each row; whether any was."""
@@ -485,17 +519,24 @@ class Boxes:
         self, schema: Mapping[str, pl.DataType]
     ) -> tuple[list[tuple[_Tree, list[Punctuation]]], list[Punctuation]]:
         """Trees, and what is not in them yet."""
-        built = self.built
-        pending = self.told[built.count :]
-        if len(pending) > max(_LEAST_PENDING, built.count // 8):
+        built = self._begun()
+        assert built.pending is not None
+        if len(built.pending) > max(_LEAST_PENDING, built.count // 8):
             shapes: dict[tuple[tuple[str, bool], ...], list[Punctuation]] = {}
             for box in self.told:
                 shape = tuple((name, isinstance(pattern, Range)) for name, pattern in box.columns)
                 shapes.setdefault(shape, []).append(box)
             if all(name in schema for shape in shapes for name, _ in shape):
                 built.trees = [(_Tree(boxes, schema), boxes) for boxes in shapes.values()]
-                built.count, pending = len(self.told), []
-        return built.trees, pending
+                built.count, built.pending = len(self.told), []
+        return built.trees, built.pending
+
+
+def _rests(box: Punctuation) -> Iterable[Hashable]:
+    """What a box says but for one of its columns, or for its times."""
+    yield "", box.columns
+    for at, (name, _) in enumerate(box.columns):
+        yield name, box.before, box.since, box.columns[:at] + box.columns[at + 1 :]
 
 
 def _in_time(box: Punctuation, sync: Times) -> Mask:

@@ -325,6 +325,8 @@ class Batch:
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Batch:
         """The rows that satisfy the mask. Control elements keep their place among them."""
+        if mask.all():
+            return self
         before = np.concatenate(([0], np.cumsum(mask)))
         controls = tuple(p.control.thinned(p.position, before) for p in self.controls)
         payload = self.payload.filter(pl.Series(mask, dtype=pl.Boolean))

@@ -3,7 +3,8 @@
 Identity is what an adjust finds its event by, and what histories are compared by: null = null,
 NaN = NaN, -0.0 = 0.0, nested values element by element. Polars' grouping has the same rule, which is
 what lets whole columns be compared there; this module is its row-at-a-time half, for dictionaries.
-It is not the equality of joins, where a null matches nothing.
+It is not the equality of joins, where a null matches nothing. Expressions could tell the two zeros apart
+(1 / x), and then an adjust from its event: they are shown one (`with_one_zero`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["hash_rows", "identity", "place", "row_ids", "row_keys"]
+__all__ = [
+    "has_zeros",
+    "hash_rows",
+    "identity",
+    "place",
+    "row_ids",
+    "row_keys",
+    "with_one_zero",
+]
 
 _NAN, _INDEX = "\0NaN", "\0index"
 
@@ -53,6 +62,9 @@ def place(value: object) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
         return (2,)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        # Python orders times of one zone by what clocks show
+        return 1, value.astimezone(dt.UTC)
     if isinstance(value, Mapping):
         return 1, tuple(place(part) for part in value.values())
     if isinstance(value, list | tuple):
@@ -88,6 +100,45 @@ def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
 def hash_rows(frame: pl.DataFrame, seed: int = 0) -> npt.NDArray[np.uint64]:
     """A number per row, the same for rows that are the same, in every process."""
     return _spelled(frame).hash_rows(seed=seed).to_numpy()
+
+
+def has_zeros(dtype: pl.DataType) -> bool:
+    """Whether values of this type are, or hold, numbers that have two zeros."""
+    if isinstance(dtype, pl.List | pl.Array):
+        return has_zeros(_instance(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return any(has_zeros(_instance(f.dtype)) for f in dtype.fields)
+    return dtype.is_float()
+
+
+def with_one_zero(column: pl.Series) -> pl.Series:
+    """The same values, spelled in one way: -0.0 is 0.0, at every depth.
+
+    >>> with_one_zero(pl.Series([-0.0, 1.5, None])).to_list()
+    [0.0, 1.5, None]
+    >>> with_one_zero(pl.Series([[{"x": -0.0}], None, []])).to_list()
+    [[{'x': 0.0}], None, []]
+    """
+    if not has_zeros(column.dtype) or (column.dtype.is_float() and not (column == 0).any()):
+        return column
+    plain = _with_one_zero(pl.col(column.name), column.dtype)
+    return column.to_frame().select(plain.alias(column.name)).to_series()
+
+
+def _with_one_zero(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    if isinstance(dtype, pl.List):
+        return value.list.eval(_with_one_zero(pl.element(), _instance(dtype.inner)))
+    if isinstance(dtype, pl.Array):
+        as_list = value.arr.to_list().list.eval(_with_one_zero(pl.element(), _instance(dtype.inner)))
+        return as_list.list.to_array(dtype.size)
+    if isinstance(dtype, pl.Struct):
+        fields = [
+            _with_one_zero(value.struct.field(f.name), _instance(f.dtype)).alias(f.name)
+            for f in dtype.fields
+        ]
+        return pl.when(value.is_not_null()).then(pl.struct(fields))
+    # polars takes adding 0.0 for doing nothing
+    return pl.when(value == 0).then(pl.lit(0.0, dtype)).otherwise(value) if dtype.is_float() else value
 
 
 def _spelled(frame: pl.DataFrame) -> pl.DataFrame:

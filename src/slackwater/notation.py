@@ -9,8 +9,8 @@ That is null where the constants say all. `vs` is the sync from which on it hold
 one before which it does (null or INF: for ever).
 
 The three goals of paper 4 section 7.1: a punctuation is about as large as a row of what it describes,
-for it is one; who does not understand it is not misled, for its kind is one of those that he leaves out;
-and which rows match is easily found, column by column, with the values that are compared.
+for it is one; readers who do not understand it are not misled, for they go by the kind; and which rows
+match is easily found, column by column, with the values that are compared.
 """
 
 from __future__ import annotations
@@ -32,18 +32,12 @@ from slackwater.patterns import (
     Pattern,
     Range,
     between,
+    closed_name,
     fitted,
     one_of,
 )
 
 __all__ = ["read_patterns", "written"]
-
-_CLOSED = {
-    (True, True): "both",
-    (True, False): "left",
-    (False, True): "right",
-    (False, False): "neither",
-}
 
 
 def written(patterns: Mapping[str, Pattern]) -> str | None:
@@ -63,7 +57,7 @@ def written(patterns: Mapping[str, Pattern]) -> str | None:
                 ends = {"low": low, "high": high}
                 known = {end: _written(value) for end, value in ends.items() if value is not None}
                 said[name] = known or {"low": None}
-                closed = _CLOSED[pattern.low_closed, pattern.high_closed]
+                closed = closed_name(pattern)
                 said[name] |= {} if closed == "both" else {"closed": closed}
             case _:
                 assert isinstance(pattern, Constant | Any_), "what is empty promises nothing"
@@ -94,8 +88,8 @@ def _pattern(said: Any, dtype: pl.DataType) -> Pattern:
     if isinstance(said, dict) and said.keys() == {"one_of"} and isinstance(said["one_of"], list):
         return one_of(*(_read(value, dtype) for value in said["one_of"]))
     if isinstance(said, dict) and said and said.keys() <= {"low", "high", "closed"}:
-        ends = (_read(said.get(end), dtype) for end in ("low", "high"))
-        return between(*ends, closed=said.get("closed", "both"))
+        low, high = (_read(said.get(end), dtype) for end in ("low", "high"))
+        return between(low, high, closed=said.get("closed", "both"))
     if isinstance(said, dict | list):
         raise InvalidElement(
             f"{json.dumps(said)} is not a pattern",

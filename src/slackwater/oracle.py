@@ -304,7 +304,7 @@ def rank(node: n.Rank, rows: History) -> History:
 def _comes_before(node: n.Rank, value: Any, own: Any) -> bool:
     if value is None:
         return False
-    return _order(value) > _order(own) if node.rank.descending else _order(value) < _order(own)
+    return place(value) > place(own) if node.rank.descending else place(value) < place(own)
 
 
 def _reads(rows: History, aggregations: Mapping[str, agg.Aggregation]) -> list[Read]:
@@ -351,18 +351,18 @@ def _aggregated(
     if isinstance(aggregation, agg.Fold):
         return aggregation.result(reduce(aggregation.add, values, aggregation.init()))
     if isinstance(aggregation, agg.Min):
-        return min(values, key=_order)
+        return min(values, key=place)
     if isinstance(aggregation, agg.Max):
-        return max(values, key=_order)
+        return max(values, key=place)
     if isinstance(aggregation, agg.TopK):
-        return sorted(values, key=_order, reverse=True)[: aggregation.k]
+        return sorted(values, key=place, reverse=True)[: aggregation.k]
     return _number(aggregation, values, dtype)
 
 
 def _number(aggregation: agg.Aggregation, values: list[Any], dtype: pl.DataType) -> Any:
     """Exact arithmetic, rounded once: the same bag of values always gives the same bits."""
     if isinstance(aggregation, agg.Percentile):
-        return _percentile(sorted(values, key=_order), aggregation.fraction, dtype)
+        return _percentile(sorted(values, key=place), aggregation.fraction, dtype)
     if isinstance(aggregation, agg.Var | agg.Stddev) and len(values) < 2:
         return None
     special = _not_finite(aggregation, values)
@@ -441,12 +441,6 @@ def _require_room(fits: bool, value: Fraction, room: str) -> None:
 
 def _decimal(unscaled: int, scale: int) -> Decimal:
     return Decimal(unscaled).scaleb(-scale, Context(prec=60))
-
-
-def _order(value: Any) -> tuple[bool, Any]:
-    """A sort key: NaN is larger than every number."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return is_nan, 0 if is_nan else value
 
 
 def _groups(

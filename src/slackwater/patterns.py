@@ -39,6 +39,7 @@ __all__ = [
     "Pattern",
     "Range",
     "between",
+    "closed_name",
     "combine",
     "fitted",
     "holds",
@@ -110,7 +111,7 @@ class Range:
     high_closed: bool = True
 
     def __repr__(self) -> str:
-        closed = _CLOSED_NAMES[self.low_closed, self.high_closed]
+        closed = closed_name(self)
         how = "" if closed == "both" else f", closed={closed!r}"
         return f"between({self.low!r}, {self.high!r}{how})"
 
@@ -187,6 +188,11 @@ def one_of(*values: Any) -> Pattern:
     (one_of(1001, 2004), 7, EMPTY)
     """
     return _listed(pattern_of(value) for value in values)
+
+
+def closed_name(drawn: Range) -> str:
+    """Which ends belong to a range, as `between` is told."""
+    return _CLOSED_NAMES[drawn.low_closed, drawn.high_closed]
 
 
 def pattern_of(value: Any) -> Pattern:

@@ -94,7 +94,8 @@ class Known:
         """Drop what a cti implies."""
         for spans in self.spans:
             spans.purge(cti)
-        self.boxes.keep(lambda box: box.before > cti)
+        if self.boxes.soonest <= cti:
+            self.boxes.keep(lambda box: box.before > cti)
 
     def forget(self, told: Promise) -> None:
         """Drop what a promise implies."""

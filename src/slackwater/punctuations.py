@@ -267,6 +267,7 @@ class Closings(Control):
 
         The others are as they were. Empty ones are left out.
 
+        >>> from slackwater.patterns import between
         >>> told = [punctuation(k=7), cti(5), punctuation(9, k=8), punctuation(k=between(1, 4))]
         >>> Closings.of(told, {"k": pl.Int64()})
         [cti(5), punctuation(k=between(1, 4)), 2 closings of k]

@@ -131,6 +131,7 @@ def read_files(
     kind: str | None = None,
     new_ve: str | None = None,
     count: str | None = None,
+    pattern: str | None = None,
     partition: str | None = None,
     progress: Progress | None = None,
     form: Literal["parquet", "arrow"] = "parquet",
@@ -144,7 +145,8 @@ def read_files(
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
     files = Files(directory, form, per_batch)
-    return Unread(files, Form(vs, ve, unbounded, kind, new_ve, count), partition, progress or Progress())
+    columns = Form(vs, ve, unbounded, kind, new_ve, count, pattern)
+    return Unread(files, columns, partition, progress or Progress())
 
 
 @overload
@@ -496,8 +498,8 @@ def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.Da
             parts.append(
                 control.keys.with_columns(kind=pl.lit("punctuation"), ve=pl.Series(control.before))
             )
-            places.append(np.array(position + (0 if control.after is None else control.after)))
-            places[-1] = np.broadcast_to(places[-1], (len(control),))
+            after = np.zeros(len(control), np.int64) if control.after is None else control.after
+            places.append(position + after)
             continue
         for at, each in control.spread(position):
             if not isinstance(each, Punctuation):
@@ -516,9 +518,9 @@ def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.Da
         places.append(np.array(row_places, dtype=np.int64))
     every = pl.concat([frame, *parts], how="diagonal")
     # a row comes before what stands behind it, and what stands in one place keeps its order
-    at = np.concatenate([2 * np.arange(frame.height) + 1, *(2 * place for place in places)])
+    order = np.concatenate([2 * np.arange(frame.height) + 1, *(2 * place for place in places)])
     fixed = [name for name in ("kind", "vs", "ve", "new_ve", "pattern") if name in every.columns]
-    return every[np.argsort(at, kind="stable")].select(*fixed, pl.exclude(fixed))
+    return every[np.argsort(order, kind="stable")].select(*fixed, pl.exclude(fixed))
 
 
 def _row_of(told: Punctuation) -> dict[str, Any]:

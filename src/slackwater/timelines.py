@@ -224,9 +224,9 @@ class Timelines:
 
     def _by_key(self, near: Ints) -> tuple[Ints, Ints, Ints]:
         count = len(near)
-        out = self._run(count)
+        out, together = self._run(count), self._run(count)
         keys, first = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
-        touched, left = kernel.by_key(near, count, self.labels, self._head, out, keys, first)
+        touched, left = kernel.by_key(near, count, self.labels, self._head, out, together, keys, first)
         return out[:left], keys[:touched], first[: touched + 1]
 
     def _grow(self, needed: int) -> None:

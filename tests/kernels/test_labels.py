@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from slackwater.identity import row_keys
+from slackwater.identity import place, row_keys
 from slackwater.kernels.labels import Labels
-from slackwater.oracle import _order
 from slackwater.testing import values
 
 INTEGERS = {
@@ -63,9 +62,9 @@ WITHOUT_NUMBERS = (pl.String, pl.Binary, pl.Categorical, pl.Enum, pl.List, pl.St
 def sort_key(dtype, value):
     """The oracle compares no nested values: Polars' order of them is what events are sorted by."""
     if not dtype.is_nested():
-        return _order(value)
+        return place(value)
     parts = value.values() if isinstance(value, dict) else value
-    return [(part is not None, (False, 0) if part is None else _order(part)) for part in parts]
+    return [place(part) for part in parts]
 
 
 def require_order(labels: Labels, known: dict[int, object]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
 
 import slackwater as sw
 from slackwater.events import Element
+from slackwater.plan.aggregations import Aggregation
 
 LATENCIES = list(sw.OutputLatency)
 s = sw.stream({"k": str, "v": int})
@@ -159,3 +163,50 @@ def test_a_fold_may_show_its_own_state() -> None:
     )
     out = query.run({source: [sw.insert(0, 9, v=1), sw.insert(2, 6, v=2), sw.cti(sw.INF)]})
     assert out.history()["c"].to_list() == [[1], [1, 2], [1]]
+
+
+OF_ONE_COLUMN: dict[str, Aggregation] = {
+    "product": sw.product("v"),
+    "fold": sw.fold(
+        "v",
+        init=int,
+        add=lambda state, v: state + v,
+        remove=lambda state, v: state - v,
+        result=lambda state: state,
+        dtype=int,
+    ),
+    "group_function": sw.group_function(str, "v", dtype=str),
+    "max": sw.max("v"),
+    "first": sw.first("v"),
+    "percentile": sw.percentile("v", 0.5),
+    "count_distinct": sw.count_distinct("v"),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), list(permutations(OF_ONE_COLUMN, 2)))
+def test_several_of_one_column_in_any_order(one: str, other: str) -> None:
+    query = s.aggregate(**{name: OF_ONE_COLUMN[name] for name in (one, other)})
+    told = [_insert(0, 9, 2), _insert(1, 5, None), _insert(2, 6, 3), sw.adjust(2, 6, 4, k="a", v=3)]
+    assert query.run({s: told}, batch=2).as_history() == query.meaning({s: told})
+
+
+def test_times_are_in_order_also_where_clocks_are_set_back() -> None:
+    """02:30 before the change is earlier than 02:00 after it."""
+    zone = ZoneInfo("Europe/Berlin")
+    early, late = (
+        datetime(2024, 10, 27, hour, minute, tzinfo=UTC).astimezone(zone)
+        for hour, minute in ((0, 30), (1, 0))
+    )
+    times = sw.stream({"at": pl.Datetime("us", "Europe/Berlin")})
+    told = [sw.insert(0, 9, at=late), sw.insert(0, 9, at=early)]
+    query = times.aggregate(
+        low=sw.min("at"),
+        first=sw.first("at"),
+        top=sw.top_k("at", 2),
+        all=sw.group_function(list, "at", dtype=pl.List(times.schema["at"])),
+    )
+    for answer in query.run({times: told}).as_history(), query.meaning({times: told}):
+        [row] = answer.events()
+        assert row.payload == {"low": early, "first": early, "top": [late, early], "all": [early, late]}
+    ranked = times.aggregate(place=sw.rank("at"))
+    assert ranked.run({times: told}).as_history() == ranked.meaning({times: told})

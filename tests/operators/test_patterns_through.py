@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.events import Element
 from slackwater.plan.nodes import Source
 from slackwater.runtime import Execution
+from slackwater.testing import histories, streams
 
 S = sw.stream({"k": int, "v": int}, name="s")
 T = sw.stream({"k": int, "v": int}, name="t")
@@ -174,3 +177,72 @@ def test_the_output_of_a_window_is_valid_after_its_promises() -> None:
             row = sw.insert(vs, vs + 1, k=7, v=0)
             out = S.window(hop).run({S: [sw.punctuation(20, 10, k=7), row]}, batch=1)
             sw.validate(out.as_batch(), pl.Schema(S.schema))
+
+
+PATTERNS = st.one_of(
+    st.just(sw.ANY),
+    st.sampled_from([None, 0, 1, 2]),
+    st.sampled_from([sw.between(None, 0), sw.between(1, None), sw.between(0, 1), sw.one_of(0, 2)]),
+)
+
+
+@st.composite
+def _punctuations(draw: st.DrawFn) -> sw.Punctuation:
+    before = draw(st.one_of(st.none(), st.integers(0, 12)))
+    since = draw(st.sampled_from([sw.BEGIN, sw.BEGIN, -1 if before is None else before - 3]))
+    return sw.punctuation(before, since, k=draw(PATTERNS), v=draw(PATTERNS))
+
+
+@st.composite
+def _punctuated(draw: st.DrawFn) -> list[Element]:
+    """A stream with promises at random places, which some of its elements break."""
+    rows = draw(histories(pl.Schema({"k": pl.Int64(), "v": pl.Int64()})))
+    elements = list(draw(streams(rows)))
+    for _ in range(draw(st.integers(0, 5))):
+        elements.insert(draw(st.integers(0, len(elements))), draw(_punctuations()))
+    return elements
+
+
+QUERIES = {
+    "where": S.where(sw.col("v") > 0, promise=True),
+    "select": S.select("k"),
+    "select of two names": S.select("v", a="k", b="k"),
+    "select of a sum": S.select("v", k=sw.col("k") + 1),
+    "tumbling": S.window(sw.tumbling(4)),
+    "hopping": S.window(sw.hopping(6, 2)),
+    "extend": S.extend(-3),
+    "rounded": S.alter_lifetime(start=sw.VS.floor(3), end=sw.VE.ceil(3)),
+    "deletes": S.deletes(),
+    "point at end": S.point_at_end(),
+    "chop": S.clip(9).chop(3),
+    "union": S.union(S.where(sw.col("k") > 0).shift(2)),
+    "align": S.align(2),
+    "strong": S.align("inf"),
+    "cleanse": S.cleanse(),
+    "cleanse in any order": S.cleanse(in_order=False),
+    "finalize": S.finalize("inf"),
+    "sort": S.sort("k", "v"),
+    "several": S.select("k", v="v").align(3).sort("v").window(sw.sliding(3)).select("v"),
+}
+
+
+@given(name=st.sampled_from(sorted(QUERIES)), elements=_punctuated(), batch=st.integers(1, 5))
+def test_no_promise_that_comes_out_is_broken_and_the_history_is_that_of_what_was_let_in(
+    name: str, elements: list[Element], batch: int
+) -> None:
+    query = QUERIES[name]
+    out = query.run({S: elements}, batch=batch, on_invalid=sw.LEDGER)
+    sw.validate(out.as_batch())
+    if any(element == sw.cti(None) for element in elements):
+        assert out.as_history() == query.meaning({S: _let_in(elements)})
+
+
+def _let_in(elements: list[Element]) -> list[Element]:
+    """The elements without those that the edge sets aside."""
+    edge, kept = S.open(on_invalid=sw.LEDGER), []
+    for element in elements:
+        before = len(list(edge.output.ledger))
+        edge.push(S, [element])
+        if len(list(edge.output.ledger)) == before:
+            kept.append(element)
+    return kept

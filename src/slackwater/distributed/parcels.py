@@ -30,6 +30,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slackwater.distributed.narrow import narrowed, widened
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.identity import hash_rows
@@ -159,7 +160,7 @@ class Parcel:
     def sums(self) -> Batch:
         """The rows, if they were combined: they have columns of their own (operators/combined.py)."""
         assert self.data is not None, "they are there"
-        frame = pl.read_ipc_stream(io.BytesIO(self.data))
+        frame = widened(pl.read_ipc_stream(io.BytesIO(self.data)))
         vs, ve = (frame.get_column(name).to_numpy() for name in (_VS, _NEW))
         return Batch.inserts(vs, ve, frame.drop(_VS, _NEW))
 
@@ -171,7 +172,7 @@ class Parcel:
         """The rows, and who has told them if that is known."""
         if self.data is None:
             return Batch.empty(schema), None
-        frame = pl.read_ipc_stream(io.BytesIO(self.data))
+        frame = widened(pl.read_ipc_stream(io.BytesIO(self.data)))
         times = (frame[name].to_numpy() for name in (_VS, _OLD, _NEW) if name in frame.columns)
         vs, *ends = times
         old, new = ends if len(ends) > 1 else (vs, ends[0])
@@ -219,9 +220,8 @@ def pack(batch: Batch) -> bytes:
         times.append(pl.Series(_OLD, batch.old_ve))
     times.append(pl.Series(_NEW, batch.new_ve))
     out = io.BytesIO()
-    pl.DataFrame([*times, *batch.payload.get_columns()]).write_ipc_stream(
-        out, compression="uncompressed"
-    )
+    frame = narrowed(pl.DataFrame([*times, *batch.payload.get_columns()]))
+    frame.write_ipc_stream(out, compression="uncompressed")
     return out.getvalue()
 
 

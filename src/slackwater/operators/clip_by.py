@@ -260,8 +260,8 @@ def _moved(state: State, changes: Changes) -> tuple[Ints, Ints, Ints]:
 
 def _has_ended(state: State, key: Ints) -> Mask:
     """Of which keys the input has no events and gets none: nobody asks for their starts."""
-    ended: Mask = state.ports.until[key, _INPUT] == INF
-    return ended & (state.events.size[key] == 0)
+    ended: Mask = (state.ports.until[key, _INPUT] == INF) & (state.events.size[key] == 0)
+    return ended
 
 
 def _forget(state: State, key: Ints) -> None:

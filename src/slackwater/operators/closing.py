@@ -27,7 +27,7 @@ import polars as pl
 
 from slackwater.kernels.grouping import Keys
 from slackwater.promises import Promises
-from slackwater.punctuations import Closings, Promise, Punctuation
+from slackwater.punctuations import Closings, Promise, Punctuation, combinations
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Closed", "Matched", "Ports", "about", "closings_of", "frontiers", "matched", "shortened"]
@@ -104,9 +104,12 @@ def frontiers(found: Sequence[Matched]) -> tuple[Ints, Ints]:
     """Each key that something is promised of, once, in order; and up to when it is closed."""
     if not found:
         return _NO_KEYS, _NO_KEYS
-    key = np.concatenate([each.key for each in found])
-    before = np.concatenate([each.before for each in found])
-    if len(key) > 1:
+    if len(found) == 1:
+        key, before = found[0].key, found[0].before
+    else:
+        key = np.concatenate([each.key for each in found])
+        before = np.concatenate([each.before for each in found])
+    if not (key[1:] > key[:-1]).all():
         order = np.lexsort((before, key))
         key, before = key[order], before[order]
         last = np.append(key[1:] != key[:-1], True)
@@ -179,20 +182,23 @@ class Ports:
     def tell(self, port: int, told: Sequence[Promise], keys: Keys, ctis: Sequence[int]) -> Closed:
         """A port has closed keys; the promises speak of the columns of `keys` alone."""
         self.told = True
-        exact = [_is_exact(promise, keys) for promise in told]
-        for promise, is_exact in zip(told, exact, strict=True):
-            if is_exact:
-                assert isinstance(promise, Closings)
-                keys.number(promise.keys)
+        found = [
+            Matched(promise, keys.number(promise.keys), np.arange(len(promise)))
+            for promise in told
+            if isinstance(promise, Closings) and _is_exact(promise, keys)
+        ]
         self.admit(keys)
-        patterns = [promise for promise, is_exact in zip(told, exact, strict=True) if not is_exact]
+        patterns = [promise for promise in told if not _is_exact(promise, keys)]
         both: list[Promise] = []
         if patterns:
             both = self.patterns[1 - port].combined(patterns)
+            if ctis[1 - port] > ctis[port]:
+                both += combinations(patterns, [Punctuation(ctis[1 - port])])
             self.patterns[port].add(patterns)
             for each in self.patterns:
                 each.forget(both)
-        key, before = frontiers(matched(keys, told))
+            found += matched(keys, patterns)
+        key, before = frontiers(found)
         was = self.frontier(key, ctis)
         self.until[key, port] = np.maximum(self.until[key, port], before)
         now = self.frontier(key, ctis)
@@ -215,7 +221,7 @@ class Ports:
     def in_use(self, ctis: Sequence[int]) -> Mask:
         """The keys of which one port has promised what the other has not."""
         until = self.until[: self.known]
-        found: Mask = (until > ctis).any(axis=1) & (until < INF).any(axis=1)
+        found: Mask = np.any(until > ctis, axis=1) & np.any(until < INF, axis=1)
         return found
 
     def renumber(self, alive: Mask) -> None:

@@ -98,6 +98,8 @@ class _Label:
 
     formulas: list[Formula]
     make: Callable[[], Labels | Keys | None]
+    of_a_fold: bool = False
+    """it numbers all values, null too, and knows no order"""
 
 
 @dataclass
@@ -176,7 +178,7 @@ class Held:
 
     def _label(self, formulas: list[Formula], make: Callable[[], Labels | Keys | None]) -> int:
         for i, label in enumerate(self._labels):
-            if i > 0 and _same_all(label.formulas, formulas):
+            if i > 0 and not label.of_a_fold and _same_all(label.formulas, formulas):
                 return i
         self._labels.append(_Label(formulas, make))
         return len(self._labels) - 1
@@ -253,7 +255,7 @@ class Held:
         columns = {str(i): _type(formula) for i, formula in enumerate(formulas)}
         # labels of the same values, but of another kind than those of orders
         own = len(self._labels)
-        self._labels.append(_Label(formulas, lambda: Keys(pl.Schema(columns))))
+        self._labels.append(_Label(formulas, lambda: Keys(pl.Schema(columns)), of_a_fold=True))
         start = None
         if isinstance(aggregation, agg.GroupFunction):
             start = self._label([], lambda: None)

@@ -273,6 +273,7 @@ class Join:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The smaller cti; now and then, what both leave behind is forgotten."""
+        before = min(promises.cti for promises in state.promised)
         state.promised[port] = state.promised[port].with_(punctuation)
         cti = promise = min(promises.cti for promises in state.promised)
         parts: list[Batch] = []
@@ -286,7 +287,8 @@ class Join:
             more, told = self._closed(state, closed)
             parts += more
             promises += told
-        if cti == INF or state.stored() >= state.sweep_at:
+        # as long as the other side holds it back, little can be forgotten
+        if cti == INF or state.stored() >= state.sweep_at * (1 if cti > before else 2):
             self._sweep(state, cti)
         return Answer(tuple(promises), self._in_order(parts))
 
@@ -496,7 +498,8 @@ def _is_empty(state: State, side: int, key: Ints) -> Mask:
 
 def _has_ended(state: State, side: int, key: Ints) -> Mask:
     """Of which keys a side has no events and gets none."""
-    return (state.ports.until[key, side] == INF) & _is_empty(state, side, key)
+    ended: Mask = (state.ports.until[key, side] == INF) & _is_empty(state, side, key)
+    return ended
 
 
 def _without_the_barren(state: State, port: int, rows: Batch, key: Ints) -> tuple[Batch, Ints]:

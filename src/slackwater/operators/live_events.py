@@ -36,6 +36,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _MOST_SEEDS = 16
+_SPARSE = 8
+"""if there are so many times as many keys as events, these are sorted, and the others not looked at"""
 _MOST_ROOM = 4
 """a pool so many times as large as what is needed is given back"""
 
@@ -127,12 +129,16 @@ class LiveEvents:
             return Changes(none, none, none, none, none), none
         self.payloads.append(rows.payload, inserted)
         self.count += len(inserted)
-        key, vs, ve = key[inserted], rows.vs[inserted], rows.new_ve[inserted]
-        hashes, order = hashes[inserted], _order(key, vs)
-        self._grow(self.top + kernel.room_needed(self.slabs, key[order]))
+        columns: tuple[Ints, ...] = key, rows.vs, rows.new_ve, hashes
+        if len(inserted) < rows.rows:
+            columns = tuple(column[inserted] for column in columns)
+        place = _places(columns[0], len(self.slabs))
+        key, events = kernel.arranged(place, *map(_writable, columns), first_row)
+        self._grow(self.top + kernel.room_needed(self.slabs, key))
         arrays = self.slabs, self.pool, self.latest
-        self.top, where = kernel.insert(*arrays, self.top, key, vs, ve, hashes, order, first_row)
-        return Changes(key[order], vs[order], vs[order], ve[order], first_row + order), where
+        self.top, where = kernel.insert(*arrays, self.top, key, events)
+        vs, ve, row = (np.ascontiguousarray(events[:, column]) for column in (VS, VE, ROW))
+        return Changes(key, vs, vs, ve, row), where
 
     def _grow(self, needed: int) -> None:
         if needed > len(self.pool):
@@ -211,6 +217,8 @@ class LiveEvents:
         if not parts:
             none = np.empty(0, dtype=np.int64)
             return Meetings(none, none, none, none, none)
+        if len(parts) == 1:
+            return parts[0]
         return Meetings._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
     def close(self, keys: Ints, own_cti: Ints, other_cti: Ints) -> Ints:
@@ -250,18 +258,27 @@ class LiveEvents:
 
 def _lines(rows: int) -> Ints:
     """So many rows, empty: two share a line of the cache, and none lies in two lines."""
-    numbers = np.zeros(rows * COLUMNS + 8, dtype=np.int64)
+    # memory that comes cleared from the system has no large pages, and is touched for the first time
+    numbers = np.empty(rows * COLUMNS + 8, dtype=np.int64)
+    numbers.fill(0)
     first = -numbers.ctypes.data % 64 // 8
     return numbers[first : first + rows * COLUMNS].reshape(rows, COLUMNS)
 
 
-def _order(key: Ints, vs: Ints) -> Ints:
-    """The order by key and start; sorted as one number where both fit into it."""
-    first, last = int(vs.min()), int(vs.max())
-    width = last - first + 1
-    if (int(key.max()) + 1) * width < 2**63:
-        return stable_order(key * width + (vs - first))
-    return np.lexsort((vs, key))
+def _places(key: Ints, keys: int) -> Ints:
+    """Where each event goes if those of a key are put together, in their order."""
+    if keys <= _SPARSE * len(key):
+        counted: Ints = kernel.places(key, keys)
+        return counted
+    # a batch costs what it brings, however many keys there are
+    place = np.empty_like(key)
+    place[stable_order(key)] = np.arange(len(key))
+    return place
+
+
+def _writable(column: Ints) -> Ints:
+    # compiled kernels tell the two apart
+    return np.require(column, requirements=["C", "W"])
 
 
 def stable_order(times: Ints) -> Ints:

@@ -4,6 +4,8 @@ The one place that evaluates expressions, for the oracle and for operators alike
 expression fails (a cast that cannot be, a user function that raises, an integer that does not fit) has
 no value: `NoValue` names the operator, the expression and the row. Which rows fail is found by
 bisection, so that one bad row of many costs a few evaluations more.
+
+Payloads that are the same have the same values: of the two zeros of floats, expressions see one.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from slackwater.errors import OperatorError
+from slackwater.identity import has_zeros, with_one_zero
 from slackwater.plan.functions import Failed, Function, functions_in, shown
 from slackwater.plan.overflow import overflows
 
@@ -57,6 +60,8 @@ class Formula:
     who: str
     _column: str | None = field(init=False)
     """the column that it is, if it is nothing more"""
+    _zeros: list[str] = field(init=False)
+    """the columns that it reads in which there may be two zeros"""
     _functions: dict[str, tuple[Function, list[Formula]]] = field(init=False)
     _overflows: list[tuple[pl.Expr, pl.Expr]] = field(init=False)
 
@@ -69,6 +74,8 @@ class Formula:
         object.__setattr__(self, "_functions", arguments)
         is_column = self.expression.meta.is_column() and not functions
         object.__setattr__(self, "_column", self.expression.meta.output_name() if is_column else None)
+        read = [name for name in self.expression.meta.root_names() if name in self.schema]
+        object.__setattr__(self, "_zeros", [name for name in read if has_zeros(self.schema[name])])
         columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
         object.__setattr__(self, "_overflows", overflows(self.expression, columns))
 
@@ -86,8 +93,10 @@ class Formula:
 
     def _values(self, payload: pl.DataFrame) -> pl.Series:
         if self._column is not None:
-            return payload[self._column]
+            return with_one_zero(payload[self._column]) if self._zeros else payload[self._column]
         frame = payload
+        if self._zeros:
+            frame = frame.with_columns(with_one_zero(frame[name]) for name in self._zeros)
         for name, (each, arguments) in self._functions.items():
             values = each.values([argument._values(payload) for argument in arguments])
             frame = frame.with_columns(values.alias(name))

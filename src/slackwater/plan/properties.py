@@ -23,6 +23,9 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["infer", "is_disordered", "output_latencies"]
 
+_SNAPSHOTS = (n.Aggregate, n.Rank, n.Join, n.Distinct, n.Intersect, n.Difference)
+"""nodes for which the output latency matters"""
+
 
 def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
     """The properties of every node below the root."""
@@ -35,19 +38,28 @@ def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
 
 
 def output_latencies(root: n.Node) -> dict[n.Node, OutputLatency]:
-    """The output latency of every node: that of the nearest `Latency` above it, else EAGER."""
-    found = {root: OutputLatency.EAGER}
+    """The output latency of every node: that of the nearest `Latency` above it, else EAGER.
+
+    Nodes that show no snapshots are the same at all of them, and may be read at several.
+    """
+    order = list(n.walk(root))
+    found: dict[n.Node, set[OutputLatency]] = {node: set() for node in order}
+    found[root] = {OutputLatency.EAGER}
     # readers before what they read
-    for node in reversed(list(n.walk(root))):
-        below = node.latency if isinstance(node, n.Latency) else found[node]
+    for node in reversed(order):
+        if len(found[node]) > 1 and isinstance(node, _SNAPSHOTS):
+            raise PlanError(
+                f"{node.name} is read at two output latencies",
+                detail=" and ".join(sorted(latency.value for latency in found[node])),
+                hint="put latency() below the place where the stream is shared",
+            )
+        below = {node.latency} if isinstance(node, n.Latency) else found[node]
         for child in node.inputs:
-            if found.setdefault(child, below) is not below:
-                raise PlanError(
-                    f"{child.name} is read at two output latencies",
-                    detail=f"{found[child].value} and {below.value}",
-                    hint="put latency() below the place where the stream is shared",
-                )
-    return found
+            found[child] |= below
+    return {
+        node: next(iter(latencies)) if len(latencies) == 1 else OutputLatency.EAGER
+        for node, latencies in found.items()
+    }
 
 
 def is_disordered(node: n.Node) -> bool:

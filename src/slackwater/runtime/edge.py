@@ -59,6 +59,8 @@ class Edge:
         """Elements, or a batch of them, with exactly the columns of the source."""
         if isinstance(stream, Batch):
             return self._with_fitting_promises(self._fitting(stream.checked()))
+        if isinstance(stream, Element):
+            raise InvalidElement(f"{stream!r} is one element, and no stream", hint="put it in a list")
         elements = list(stream)
         try:
             batch = Batch.of(elements, self.schema)
