@@ -196,7 +196,7 @@ def _first(answers: Iterator[Any], count: int) -> Iterator[Any]:
         yield answer
 
 
-@_cases({}, {"join": "test_a_join_knows_what_may_still_be_adjusted"})
+@each_case
 @FEW
 @given(data=st.data())
 def test_promises_alone_change_no_answer(name: str, data: st.DataObject) -> None:
@@ -269,17 +269,6 @@ def test_a_promise_of_one_side_meets_a_cti_of_the_other(build: Callable[[], sw.Q
     running.push(LEFT, [sw.insert(0, 1, k="a", v=0), sw.punctuation(k="a")])
     said = [element for batch in running.push(RIGHT, [sw.cti(2)]) for element in batch]
     assert said == [sw.punctuation(2, k="a")]
-
-
-@pytest.mark.xfail(strict=True, reason="the row is forgotten, and its adjust names no event")
-def test_a_join_knows_what_may_still_be_adjusted() -> None:
-    """A key that one side has closed, whose row on the other side was met by nothing."""
-    laws.forget_at_once(True)
-    running = LEFT.join(RIGHT, on="k").open()
-    running.push(RIGHT, [sw.punctuation(0, k="b")])
-    running.push(LEFT, [sw.punctuation(k="b"), sw.cti(None)])
-    running.push(RIGHT, [sw.cti(0), sw.insert(0, 2, k="b", v=0)])
-    assert not running.push(RIGHT, [sw.adjust(0, 2, 1, k="b", v=0)])
 
 
 @pytest.mark.xfail(strict=True, reason="the group is a computed column, of which nothing is promised")
