@@ -21,7 +21,6 @@ from slackwater.ledger import Ledger
 from slackwater.operators import Now
 from slackwater.plan.exchanges import Mending
 from slackwater.plan.nodes import Source, walk
-from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
@@ -80,10 +79,10 @@ class Mender:
         at_work, entrance = self._partitions[origin], self._entrance
         schema = entrance.schema
         parts = (
-            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), parcel.ctis)
+            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), parcel.promise)
             for parcel in parcels
         )
-        rows = kept(at_work.edge, Promises(at_work.told), parts)
+        rows = kept(at_work.edge, at_work.told, parts)
         told: list[Control] = [count for parcel in parcels for count in parcel.counts]
         promise = max([parcel.promise for parcel in parcels], default=BEGIN)
         if promise > at_work.told:
@@ -95,7 +94,7 @@ class Mender:
         said = at_work.dataflow.take_output()
         for batch in said:
             for placed in batch.controls:
-                if isinstance(placed.control, Punctuation) and placed.control.is_cti:
+                if isinstance(placed.control, Punctuation):
                     at_work.promised = max(at_work.promised, placed.control.before)
         for entry in at_work.dataflow.ledger.take():
             self._ledger.write(

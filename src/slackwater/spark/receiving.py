@@ -61,8 +61,7 @@ class Sink:
 
     def plan(self, root: Node) -> Node:
         """The query whose changelog the sink wants."""
-        # across buckets rows have no order, so none has to wait for another
-        return Cleanse(root, in_order=False) if self.settled else root
+        return Cleanse(root) if self.settled else root
 
     def resolved(self, place: Callable[[str], str]) -> Sink:
         """The same sink with places as the whole cluster knows them."""
