@@ -487,23 +487,6 @@ def test_1a_theorems_8_and_9_perfectness_preserving_says_less_than_eager_and_ord
     assert _size(query.latency(sw.PERFECTNESS_PRESERVING), stream) <= _size(query.latency(other), stream)
 
 
-@pytest.mark.parametrize("name", AT_EVERY_INSTANT)
-@FEWEST
-@given(data=st.data(), other=st.sampled_from([sw.EAGER, sw.ORDER_PRESERVING]))
-def test_1a_theorems_8_and_9_perfectness_preserving_says_less_at_every_instant(
-    name: str, data: st.DataObject, other: sw.OutputLatency
-) -> None:
-    """With several inputs, too, in whichever order they come."""
-    case = AT_EVERY_INSTANT[name]
-    arrivals = _in_any_order(data, _told(data, case.sources))
-    one_by_one = [(source, [element]) for source, part in arrivals for element in part]
-    sizes = [
-        _out(case.query.latency(latency), one_by_one).as_batch().rows
-        for latency in (sw.PERFECTNESS_PRESERVING, other)
-    ]
-    assert sizes[0] <= sizes[1]
-
-
 def test_1a_theorems_8_and_9_perfectness_preserving_says_less_however_many_ctis() -> None:
     """Erratum 3's stream, with a cti at every instant."""
     p: dict[str, Any] = {"k": "a", "v": 1, "x": 0.0}
