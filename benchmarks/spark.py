@@ -1,7 +1,9 @@
 """Plans on Spark against what Spark does by itself: `python -m benchmarks.spark [small] [names]`.
 
 Both read the same Parquet files, so many per trigger that TRIGGERS=1 takes in all, and write Parquet.
-Runs take turns, five times, after one that does not count; what is reported is the median of the ratios.
+Runs take turns, five times, after two that do not count, and before each of them Java is made to collect
+its garbage: else who comes next pays for it. What is reported is the median of the ratios, of the whole
+query from its start to its end, and of its triggers alone (Spark's triggerExecution, added up).
 Every answer of the last turn is compared, row by row, with one that polars computes from all files.
 
 hopping   count and average by key in windows of 10 s every 2 s; 2,000,000 events, 1,000 keys, 20 % of
@@ -40,6 +42,8 @@ from slackwater.spark import sinks
 
 SECOND = 1_000_000
 TURNS = 5
+WARM = 2
+"""turns before that"""
 TRIGGERS = int(os.environ.get("TRIGGERS", "1"))
 """so many take in all of a comparison; with one, native is measured as DESIGN section 4 has it"""
 LATE = 5 * SECOND
@@ -136,7 +140,7 @@ def _ours(query: sw.Query, spark: SparkSession, inputs: dict[Any, Any], place: P
     handle.stop()
     if failure is not None:
         raise failure
-    return handle
+    return handle.spark_query
 
 
 def _files(directory: Path, per_batch: int) -> Any:
@@ -152,19 +156,20 @@ HOPPING = EVENTS.window(sw.hopping("10 s", "2 s")).group_by("k").aggregate(n=sw.
 SETTLED = HOPPING.latency(sw.PERFECTNESS_PRESERVING)
 
 
-def native_hopping(spark: SparkSession, given: Path, per_batch: int, place: Path) -> None:
+def native_hopping(spark: SparkSession, given: Path, per_batch: int, place: Path) -> Any:
     """Spark's own windows."""
     stream = _native_stream(spark, given, per_batch).withWatermark("ts", "5 seconds")
     answer = stream.groupBy(f.window("ts", "10 seconds", "2 seconds"), "k").agg(
         f.count("*").alias("n"), f.avg("v").alias("m")
     )
-    _native(answer, place)
+    return _native(answer, place)
 
 
-def our_hopping(spark: SparkSession, given: Path, per_batch: int, place: Path, *, settled: bool) -> None:
+def our_hopping(spark: SparkSession, given: Path, per_batch: int, place: Path, *, settled: bool) -> Any:
     """The same with ours; settled rows only, or EAGER with retractions."""
     sink = sinks.Parquet(directory=str(place / "out"), settled=settled)
-    _ours(SETTLED if settled else HOPPING, spark, {EVENTS: _files(given, per_batch)}, place, sink)
+    inputs = {EVENTS: _files(given, per_batch)}
+    return _ours(SETTLED if settled else HOPPING, spark, inputs, place, sink)
 
 
 def _windows(table: pl.DataFrame) -> pl.DataFrame:
@@ -208,7 +213,7 @@ def hopping(console: Console, *, small: bool) -> None:
     with scratch() as base:
         write(base / "in", table, files)
         per_batch = max(1, files // TRIGGERS)
-        runs: dict[str, Callable[[Path], None]] = {
+        runs: dict[str, Callable[[Path], Any]] = {
             "native, append": lambda place: native_hopping(spark, base / "in", per_batch, place),
             "ours, settled": lambda place: our_hopping(
                 spark, base / "in", per_batch, place, settled=True
@@ -218,7 +223,7 @@ def hopping(console: Console, *, small: bool) -> None:
             ),
         }
         check = _check_windows
-        _compare(console, "hopping windows, count and average by key", runs, table, check)
+        _compare(console, "hopping windows, count and average by key", runs, table, check, spark=spark)
     spark.stop()
 
 
@@ -236,7 +241,7 @@ def _sides(number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     return left.with_columns(v=rows), right.with_columns(v=rows)
 
 
-def native_join(spark: SparkSession, given: Path, per_batch: int, place: Path) -> None:
+def native_join(spark: SparkSession, given: Path, per_batch: int, place: Path) -> Any:
     """Spark's own interval join."""
     left = _native_stream(spark, given / "left", per_batch).withWatermark("ts", "5 seconds")
     right = (
@@ -245,16 +250,16 @@ def native_join(spark: SparkSession, given: Path, per_batch: int, place: Path) -
         .select(f.col("ts").alias("ts2"), f.col("k").alias("k2"), f.col("v").alias("w"))
     )
     near = f.expr("k = k2 and ts2 > ts - interval 30 seconds and ts2 < ts + interval 30 seconds")
-    _native(left.join(right, near).select("k", "v", "w"), place)
+    return _native(left.join(right, near).select("k", "v", "w"), place)
 
 
-def our_join(spark: SparkSession, given: Path, per_batch: int, place: Path) -> None:
+def our_join(spark: SparkSession, given: Path, per_batch: int, place: Path) -> Any:
     """The same with ours."""
     inputs = {
         LEFT: _files(given / "left", per_batch),
         RIGHT: _files(given / "renamed", per_batch),
     }
-    _ours(JOIN, spark, inputs, place, sinks.Parquet(directory=str(place / "out")))
+    return _ours(JOIN, spark, inputs, place, sinks.Parquet(directory=str(place / "out")))
 
 
 def _check_join(name: str, wanted: pl.DataFrame, place: Path) -> str:
@@ -282,7 +287,7 @@ def join(console: Console, *, small: bool) -> None:
         write(base / "right", right, files)
         write(base / "renamed", right.rename({"v": "w"}), files)
         per_batch = max(1, files // TRIGGERS)
-        runs: dict[str, Callable[[Path], None]] = {
+        runs: dict[str, Callable[[Path], Any]] = {
             "native, append": lambda place: native_join(spark, base, per_batch, place),
             "ours": lambda place: our_join(spark, base, per_batch, place),
         }
@@ -294,6 +299,7 @@ def join(console: Console, *, small: bool) -> None:
             runs,
             rows,
             lambda name, _, place: _check_join(name, wanted, place),
+            spark=spark,
         )
     spark.stop()
 
@@ -301,32 +307,45 @@ def join(console: Console, *, small: bool) -> None:
 def _compare(
     console: Console,
     title: str,
-    runs: dict[str, Callable[[Path], None]],
+    runs: dict[str, Callable[[Path], Any]],
     table: pl.DataFrame,
     check: Callable[[str, pl.DataFrame, Path], str],
+    *,
+    spark: SparkSession,
 ) -> None:
-    seen: dict[str, list[float]] = {name: [] for name in runs}
+    whole: dict[str, list[float]] = {name: [] for name in runs}
+    triggers: dict[str, list[float]] = {name: [] for name in runs}
     answers: dict[str, str] = {}
-    for turn in range(TURNS + 1):
+    for turn in range(WARM + TURNS):
         for name, run in runs.items():
             with scratch() as place:
+                spark._jvm.System.gc()  # type: ignore[union-attr]
                 start = time.perf_counter()
-                run(place)
+                query = run(place)
                 seconds = time.perf_counter() - start
-                if turn:
-                    seen[name].append(seconds)
-                if turn == TURNS:
+                if turn >= WARM:
+                    whole[name].append(seconds)
+                    triggers[name].append(
+                        sum(p["durationMs"]["triggerExecution"] for p in query.recentProgress) / 1e3
+                    )
+                if turn == WARM + TURNS - 1:
                     answers[name] = check(name, table, place)
     out = Table(title=title)
-    for column in ("", "s", "rows/s", "times native", "answer"):
+    for column in ("", "query, s", "rows/s", "times native", "triggers, s", "times native", "answer"):
         out.add_column(column, justify="left" if not column else "right")
-    native = next(iter(seen.values()))
-    for name, times in seen.items():
-        ratio = statistics.median(n / t for n, t in zip(native, times, strict=True))
-        middle = statistics.median(times)
-        cells = f"{middle:.2f}", f"{table.height / middle:,.0f}", f"{ratio:.2f}", answers[name]
-        out.add_row(name, *cells)
+    for name in runs:
+        cells = [*_measured(name, whole, table.height), *_measured(name, triggers)]
+        out.add_row(name, *cells, answers[name])
     console.print(out)
+
+
+def _measured(name: str, seen: dict[str, list[float]], rows: int | None = None) -> Iterator[str]:
+    """The median of what was seen, and of how much that is less than what the first needs."""
+    native, own = next(iter(seen.values())), seen[name]
+    yield f"{statistics.median(own):.2f}"
+    if rows is not None:
+        yield f"{rows / statistics.median(own):,.0f}"
+    yield f"{statistics.median(n / t for n, t in zip(native, own, strict=True)):.2f}"
 
 
 # what more cores give
@@ -391,10 +410,10 @@ def trigger(console: Console, *, small: bool) -> None:
                 times = _durations(query, number // 2)
                 seen["native count by key"] = {p: statistics.median(t) for p, t in times.items()}
             with scratch() as place:
-                handle = _ours(
+                query = _ours(
                     COUNT, spark, {EVENTS: _files(base / "in", 1)}, place, sinks.Callback(function=_no)
                 )
-                times = _durations(handle.spark_query, number // 2)
+                times = _durations(query, number // 2)
                 seen["ours, one stage"] = {p: statistics.median(t) for p, t in times.items()}
     out = Table(title="a trigger of 1,000 rows, median, ms")
     for column in ("", *_PARTS):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from typing import TypeAlias
 
 import polars as pl
 
@@ -17,14 +18,17 @@ from slackwater.history import History
 from slackwater.identity import identity
 from slackwater.payloads import Payload
 
-__all__ = ["Bag"]
+__all__ = ["Bag", "Row"]
+
+Row: TypeAlias = tuple[int, int, Hashable]
+"""vs, ve, and what identifies the payload"""
 
 
 class Bag:
     """How often each row (vs, ve, payload) is there; rows that are not there are not kept."""
 
     def __init__(self) -> None:
-        self.rows: Counter[tuple[int, int, Hashable]] = Counter()
+        self.rows: Counter[Row] = Counter()
         self._payloads: dict[Hashable, Payload] = {}
 
     @staticmethod
@@ -50,7 +54,7 @@ class Bag:
             self._payloads.setdefault(key, payload)
             yield key
 
-    def settled(self, time: int) -> Counter[tuple[int, int, Hashable]]:
+    def settled(self, time: int) -> Counter[Row]:
         """The rows that `History.settled` would keep."""
         if time == sw.INF:
             return self.rows
@@ -58,8 +62,23 @@ class Bag:
 
     def history(self, schema: pl.Schema) -> History:
         """The same as a table."""
-        events = [Event(vs, ve, self._payloads[payload]) for vs, ve, payload in self.rows.elements()]
-        return History.from_events(events, schema)
+        return History.from_events(self.events(), schema)
+
+    def events(self) -> list[Event]:
+        """One by one."""
+        return [Event(vs, ve, self._payloads[payload]) for vs, ve, payload in self.rows.elements()]
+
+    def payloads(self) -> list[Payload]:
+        """All payloads that ever were in it."""
+        return list(self._payloads.values())
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether a payload that is identified so ever was in it."""
+        return key in self._payloads
+
+    def payload(self, key: Hashable) -> Payload:
+        """The payload that is identified so."""
+        return self._payloads[key]
 
     def copy(self) -> Bag:
         """As it is now."""

@@ -43,7 +43,7 @@ def test_it_sets_aside_what_the_other_one_does(data: st.DataObject) -> None:
         also_kept, found = fast.sift(part)
         assert found == violations
         assert list(also_kept) == list(kept)
-        assert fast.promises == slow.promises
+        assert fast.promises.punctuations() == slow.promises.punctuations()
 
 
 @given(naive.any_streams())

@@ -58,9 +58,10 @@ def _examples(name: str) -> int:
 def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stream]]:
     """Batches of closed streams, in an order that keeps each stream's own."""
     cut = []
+    patterns = data.draw(st.booleans())
     for source in case.sources:
         history = data.draw(histories(source.schema, unbounded=case.unbounded))
-        stream = data.draw(streams(history, unbounded=case.unbounded))
+        stream = data.draw(streams(history, unbounded=case.unbounded, patterns=patterns))
         cut.append([(source, part) for part in data.draw(batchings(stream))])
     turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
     waiting = [iter(parts) for parts in cut]

@@ -11,7 +11,8 @@ import pytest
 from slackwater.errors import InvalidStream
 from slackwater.events import Adjust, Element, Insert, adjust, insert
 from slackwater.history import History
-from slackwater.punctuations import Promises, Punctuation, cti
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation, cti
 from slackwater.rows import from_dataframe, from_open_close
 from slackwater.times import INF
 from slackwater.validity import StreamProperties, closed_up_to, validate

@@ -35,7 +35,8 @@ from slackwater.operators.products import Product
 from slackwater.persistence import Encoded, InvalidState, decode, encode
 from slackwater.plan.functions import Function
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import ExternalCti, Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import ExternalCti, Punctuation
 from slackwater.runtime import Execution
 from slackwater.testing import batchings, histories, streams
 
@@ -495,8 +496,8 @@ def _forged(nodes: list[Any], *, buffers: tuple[bytes, ...] = (), **parts: Any) 
 
 def test_a_forged_state_is_read_like_a_written_one() -> None:
     """What the refusals below are worth: without their fault, such bytes are read."""
-    promises = [["slackwater.punctuations:Promises", ["cti"]]]
-    assert decode(_forged([["object", 0, [7]]], classes=promises)) == Promises(7)
+    promises = [["slackwater.promises:Promises", ["cti", "known"]]]
+    assert decode(_forged([["object", 0, [7, None]]], classes=promises)) == Promises(7)
     assert decode(_forged([["array", 0, "<i4", [1, 2], "C"]], buffers=(b"\1\0\0\0" * 2,))).tolist() == [
         [1, 1]
     ]
@@ -532,7 +533,7 @@ def test_a_forged_state_is_read_like_a_written_one() -> None:
     ],
 )
 def test_only_state_classes_of_this_package_are_looked_up(name: str) -> None:
-    for fields in ([], ["cti"]):
+    for fields in ([], ["cti", "known"]):
         with pytest.raises(InvalidState, match="is no class of states"):
             decode(_forged([["object", 0, fields]], classes=[[name, fields]]))
 
@@ -585,7 +586,7 @@ def test_no_module_outside_of_the_package_is_imported(
         ["deque", [], -1],
         ["deque", [], "3"],
         ["object", 0, []],
-        ["object", 0, [1, 2]],
+        ["object", 0, [1, 2, 3]],
         ["object", 1, [1]],
         ["object", 2, [1]],
         ["object", 3, []],
@@ -606,7 +607,7 @@ def test_no_module_outside_of_the_package_is_imported(
 )
 def test_a_node_that_cannot_be_is_refused(node: object) -> None:
     classes = [
-        ["slackwater.punctuations:Promises", ["cti"]],
+        ["slackwater.promises:Promises", ["cti", "known"]],
         ["slackwater.events:Event", ["vs", "ve", "payload"]],
         ["slackwater.consistency:OutputLatency", []],
         ["slackwater.plan.functions:Function", []],
@@ -657,10 +658,10 @@ def test_another_version_is_refused_by_name() -> None:
 
 def test_a_class_that_has_changed_is_refused_by_name() -> None:
     encoded = encode(Promises(3))
-    other = replace(encoded, skeleton=encoded.skeleton.replace(b'["cti"]', b'["cti","sync"]'))
+    other = replace(encoded, skeleton=encoded.skeleton.replace(b'["cti","known"]', b'["cti","sync"]'))
     with pytest.raises(InvalidState, match="Promises has changed") as refusal:
         decode(other)
-    assert refusal.value.detail == "written with cti, sync; now it has cti"
+    assert refusal.value.detail == "written with cti, sync; now it has cti, known"
 
 
 def test_bytes_that_are_cut_off_or_too_many_are_refused(tmp_path: Path) -> None:

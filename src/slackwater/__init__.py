@@ -7,6 +7,7 @@ come late, out of order, or be revised:
     sw.insert(0, 10, sensor="a", temp=31.0)        an event begins to exist
     sw.adjust(0, 10, 4, sensor="a", temp=31.0)     its end moves (to its start: it is removed)
     sw.cti(20)                                     a promise: the history before 20 no longer changes
+    sw.punctuation(sensor="a")                     another: nothing more comes from sensor a
 
 Write a query once:
 
@@ -50,6 +51,7 @@ from slackwater.errors import (
 from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
 from slackwater.history import History
 from slackwater.ledger import Ledger
+from slackwater.patterns import ANY, between, one_of
 from slackwater.plan.aggregations import (
     avg,
     count,
@@ -69,9 +71,10 @@ from slackwater.plan.aggregations import (
     var,
 )
 from slackwater.plan.functions import function
+from slackwater.plan.knowledge import all_reported, domain, ordered_by, unique
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
 from slackwater.policies import Progress, progress
-from slackwater.punctuations import ExternalCti, Punctuation, cti, external_cti
+from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
@@ -82,6 +85,7 @@ from slackwater.validity import StreamProperties, closed_up_to, validate
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ANY",
     "BEGIN",
     "EAGER",
     "INF",
@@ -96,6 +100,7 @@ __all__ = [
     "VS",
     "Adjust",
     "Batch",
+    "Closings",
     "Control",
     "Dial",
     "Event",
@@ -119,13 +124,16 @@ __all__ = [
     "StreamProperties",
     "Windowed",
     "adjust",
+    "all_reported",
     "avg",
+    "between",
     "changelog",
     "closed_up_to",
     "col",
     "count",
     "count_distinct",
     "cti",
+    "domain",
     "external_cti",
     "first",
     "fixpoint",
@@ -142,9 +150,12 @@ __all__ = [
     "merge",
     "min",
     "most",
+    "one_of",
+    "ordered_by",
     "percentile",
     "product",
     "progress",
+    "punctuation",
     "rank",
     "read_files",
     "read_kafka",
@@ -155,6 +166,7 @@ __all__ = [
     "sum",
     "top_k",
     "tumbling",
+    "unique",
     "validate",
     "var",
     "weak",

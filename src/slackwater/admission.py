@@ -21,6 +21,7 @@ import polars as pl
 from slackwater.events import Batch
 from slackwater.kernels import ends
 from slackwater.kernels.grouping import Keys
+from slackwater.promises import Promises
 from slackwater.validity import StreamProperties, Validator, Violation
 
 __all__ = ["Admission", "Events"]
@@ -71,9 +72,13 @@ class Events:
         """When the events with that payload and start end now, and how many do."""
         return dict(kernel.find(self.slots, self.groups, self.more, key, vs))
 
-    def forget(self, cti: int) -> None:
+    def forget(self, promises: Promises) -> None:
         """Drop what no valid adjust can name, and payloads that nothing has any more."""
-        groups, more = kernel.survivors(self.groups, self.used[0], self.more, cti)
+        if promises.known:
+            frontier = promises.frontier(self.keys.take(np.arange(len(self.keys))))
+        else:
+            frontier = np.full(len(self.keys), promises.cti, dtype=np.int64)
+        groups, more = kernel.survivors(self.groups, self.used[0], self.more, frontier)
         self.used = groups, more
         alive = np.zeros(len(self.keys), dtype=np.bool_)
         alive[self.groups[:groups, ends.KEY]] = True
@@ -102,7 +107,9 @@ class Admission(Validator):
         declared: StreamProperties | None = None,
     ) -> None:
         super().__init__(promises=promises, chains=chains, declared=declared)
-        self._events = Events(Keys(schema or pl.Schema()))
+        schema = schema or pl.Schema()
+        self._promises = Promises.of(schema)
+        self._events = Events(Keys(schema))
 
     @property
     def _remembered(self) -> int:
@@ -141,5 +148,5 @@ class Admission(Validator):
             row += 1
 
     def _forget_frozen(self) -> None:
-        self._events.forget(self._promises.cti)
+        self._events.forget(self._promises)
         self._purge_at = max(_LEAST_PURGE, 2 * self._remembered)

@@ -155,10 +155,26 @@ class Control(Element):
 
     `movable` says that it may be delivered later within its batch without harm. That is so for a
     promise, which a delay only weakens. It is not so for what marks an exact place in the stream.
+
+    One may stand for many, each with a place of its own: `spread` tells them, `thinned` and `cut` are
+    what becomes of it where its batch loses rows.
     """
 
     __slots__ = ()
     movable = False
+
+    def spread(self, position: int) -> Iterable[Placed]:
+        """The elements that it stands for, where they stand; it stands at that place itself."""
+        return (Placed(position, self),)
+
+    def thinned(self, position: int, left: Times) -> Placed:
+        """The same, where of the rows before each place so many are left."""
+        return Placed(int(left[position]), self)
+
+    def cut(self, position: int, stop: int) -> tuple[Placed, ...]:
+        """What stands at or before a place, and what stands behind it."""
+        del stop
+        return (Placed(position, self),)
 
 
 def insert(vs: Instant, ve: Instant, /, **payload: Any) -> Insert:
@@ -292,7 +308,8 @@ class Batch:
 
     def __iter__(self) -> Iterator[Element]:
         """The elements one by one, in arrival order."""
-        controls = iter(self.controls)
+        spread = [each for placed in self.controls for each in placed.control.spread(placed.position)]
+        controls = iter(sorted(spread, key=_position))
         placed = next(controls, None)
         times = zip(self.vs.tolist(), self.old_ve.tolist(), self.new_ve.tolist(), strict=True)
         payloads = self.payload.iter_rows(named=True) if self.payload.width else _nothing(self.rows)
@@ -308,8 +325,10 @@ class Batch:
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Batch:
         """The rows that satisfy the mask. Control elements keep their place among them."""
+        if mask.all():
+            return self
         before = np.concatenate(([0], np.cumsum(mask)))
-        controls = tuple(Placed(int(before[p.position]), p.control) for p in self.controls)
+        controls = tuple(p.control.thinned(p.position, before) for p in self.controls)
         payload = self.payload.filter(pl.Series(mask, dtype=pl.Boolean))
         return Batch(self.vs[mask], self.old_ve[mask], self.new_ve[mask], payload, controls)
 
@@ -350,18 +369,26 @@ class Batch:
         return replace(self, controls=tuple(Placed(self.rows, control) for control in controls))
 
     def split(self, size: int) -> Iterator[Batch]:
-        """Consecutive batches of at most `size` elements, control elements counted."""
+        """Consecutive batches of at most `size` elements, control elements counted.
+
+        One that stands for many is one, and is cut where the rows are.
+        """
         places = np.array([p.position for p in self.controls], dtype=np.int64)
         # element i is a control exactly when i is one of these
         control_index = places + np.arange(len(places))
+        rest: list[Placed] = []
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
             first, last = np.searchsorted(control_index, (start, stop)).tolist()
             row_start, row_stop = start - first, stop - last
-            controls = tuple(
-                Placed(p.position - row_start, p.control) for p in self.controls[first:last]
-            )
-            yield replace(self.slice(row_start, row_stop), controls=controls)
+            controls: list[Placed] = []
+            later: list[Placed] = []
+            for placed in [*rest, *self.controls[first:last]]:
+                here, *there = placed.control.cut(placed.position, row_stop)
+                controls.append(Placed(here.position - row_start, here.control))
+                later += there
+            rest = later
+            yield replace(self.slice(row_start, row_stop), controls=tuple(controls))
 
     @staticmethod
     def concat(batches: Sequence[Batch]) -> Batch:
@@ -381,6 +408,10 @@ class Batch:
             pl.concat([b.payload for b in batches]),
             tuple(controls),
         )
+
+
+def _position(placed: Placed) -> int:
+    return placed.position
 
 
 @lru_cache(maxsize=256)

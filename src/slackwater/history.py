@@ -153,12 +153,13 @@ class History:
             frozen=status.when(half).then(pl.lit("half")).otherwise(pl.lit("un"))
         )
 
-    def settled(self, time: int, *, never_lengthens: bool = False) -> History:
-        """The events that no permitted element can change any more after cti(time)."""
-        if time == INF:
-            return self
-        end = pl.col("ve") <= time if never_lengthens else pl.col("ve") < time
-        return History(self.frame.filter(end))
+    def settled(self, time: int | Times, *, never_lengthens: bool = False) -> History:
+        """The events that no permitted element can change any more after cti(time).
+
+        With a time for each event, its payload's frontier: each by its own.
+        """
+        ends = self.ve <= time if never_lengthens else self.ve < time
+        return History(self.frame.filter(pl.Series(ends | (time == INF), dtype=pl.Boolean)))
 
     def coalesce(self) -> History:
         """The unique history with the same snapshots in which lifetimes are as long as can be.

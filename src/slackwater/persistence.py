@@ -26,6 +26,7 @@ Not here: who keeps them, and whether they belong to the plan (DESIGN section 4)
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import enum
 import importlib
 import io
@@ -41,6 +42,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from types import ModuleType, NoneType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -382,6 +384,8 @@ Value: TypeAlias = Any
 """of JSON: a plain value, or [n]"""
 
 
+_VALUES = frozenset({dt.date, dt.datetime, dt.time, dt.timedelta, Decimal})
+"""kinds of values of columns: one is written as a column of one"""
 _PLAIN_KINDS = frozenset({NoneType, bool, int, float, str})
 
 
@@ -479,6 +483,8 @@ class _Encoder:
             return ["deque", self._values(thing, "[{}]".format), thing.maxlen]
         if of is pl.DataFrame:
             return ["frame", *self._frame(thing)]
+        if of in _VALUES:
+            return ["value", *self._frame(pl.Series("", [thing]).to_frame())]
         if of is pl.Series:
             return ["series", *self._frame(thing.to_frame())]
         if of is pl.Schema:
@@ -590,6 +596,8 @@ class _Decoder:
                 return deque(self._values(values), longest)
             case ["frame", at, checksum]:
                 return _frame(self._buffer(at), checksum)
+            case ["value", at, checksum]:
+                return _frame(self._buffer(at), checksum).item()
             case ["series", at, checksum]:
                 return _frame(self._buffer(at), checksum).to_series()
             case ["schema", at, checksum]:

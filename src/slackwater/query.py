@@ -22,6 +22,7 @@ from slackwater.plan import explain, nodes
 from slackwater.plan import lifetimes as lt
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
+from slackwater.plan.knowledge import Knowledge
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_callable, require_columns, schema_of
 from slackwater.rows import Unread
@@ -88,15 +89,20 @@ class Query:
 
     # One row at a time
 
-    def where(self, predicate: pl.Expr) -> Query:
+    def where(self, predicate: pl.Expr, *, promise: bool = False) -> Query:
         """The rows that satisfy a predicate (null is not true).
+
+        With `promise` it is also promised that no others come, as far as the predicate compares columns
+        with values: a sort, for one, then knows what comes first.
 
         >>> import slackwater as sw
         >>> s = sw.stream({"a": int})
         >>> list(s.where(sw.col("a") > 1).run({s: [sw.insert(0, 5, a=1), sw.insert(0, 5, a=2)]}))
         [insert(0, 5, a=2)]
+        >>> list(s.where(sw.col("a") > 1, promise=True).run({s: [sw.insert(0, 5, a=2)]}))
+        [insert(0, 5, a=2), punctuation(a=between(None, 1)), punctuation(a=None)]
         """
-        return Query(nodes.Where(self.node, predicate))
+        return Query(nodes.Where(self.node, predicate, promise))
 
     def select(self, *columns: str, **named: pl.Expr | str) -> Query:
         """These columns and no others; named ones are computed.
@@ -264,13 +270,36 @@ class Query:
         """Forget after `memory`; what is given up is in the ledger."""
         return Query(nodes.Finalize(self.node, duration(memory), clock_of(clock)))
 
-    def cleanse(self) -> Query:
-        """Wait until nothing can be taken back any more."""
-        return Query(nodes.Cleanse(self.node))
+    def cleanse(self, *, in_order: bool = True) -> Query:
+        """Wait until nothing can be taken back any more, and nothing that starts earlier can come.
 
-    def punctuate(self, *, lateness: Duration) -> Query:
-        """Promise that no row is later than `lateness` behind the largest start seen."""
-        return Query(nodes.Punctuate(self.node, duration(lateness)))
+        Without `in_order` a row waits for its own end only: where promises are about payloads, and time
+        stands still, nothing else can be had.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"item": int})
+        >>> elements = [sw.insert(0, None, item=1), sw.insert(1, None, item=2), sw.punctuation(item=2)]
+        >>> list(s.cleanse(in_order=False).run({s: elements}))
+        [insert(1, INF, item=2), punctuation(item=2)]
+        """
+        return Query(nodes.Cleanse(self.node, in_order))
+
+    def punctuate(self, *known: Knowledge, lateness: Duration | None = None) -> Query:
+        """Promise what is known of the stream, so that what is computed of it can be settled and freed.
+
+        `lateness`: no row is later than that behind the largest start seen. `sw.ordered_by("hour")`: the
+        rows come sorted by a column. `sw.domain(temp=sw.between(20, 95))`: there are no other values.
+        `sw.unique("item")`: an element is the only one with its values. `sw.all_reported("hour",
+        by="sensor", among=sensors)`: an hour is complete when all sensors have reported it. An element
+        that proves one of these wrong stops the query, or with `on_invalid=sw.LEDGER` is set aside.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"hour": int})
+        >>> q = s.punctuate(sw.ordered_by("hour"))
+        >>> list(q.run({s: [sw.insert(0, 9, hour=17), sw.insert(1, 9, hour=18)]}))
+        [insert(0, 9, hour=17), insert(1, 9, hour=18), punctuation(hour=between(None, 17))]
+        """
+        return Query(_punctuate(self.node, known, lateness))
 
     def consistency(
         self,
@@ -663,6 +692,22 @@ def _aggregate(
         )
     [(name, rank)] = ranks.items()
     return nodes.Rank(node, keys, name, rank)
+
+
+def _punctuate(node: nodes.Node, known: tuple[Knowledge, ...], lateness: Duration | None) -> nodes.Node:
+    if not known and lateness is None:
+        raise PlanError(
+            "punctuate: nothing is known",
+            hint="lateness='5 s', sw.ordered_by('hour'), sw.unique('item')",
+        )
+    for each in known:
+        if not isinstance(each, Knowledge):
+            raise PlanError(
+                f"punctuate: {each!r} says nothing of a stream",
+                hint="sw.ordered_by, sw.domain, sw.unique, sw.all_reported; or lateness=",
+            )
+        node = nodes.Punctuate(node, knowledge=each)
+    return node if lateness is None else nodes.Punctuate(node, duration(lateness))
 
 
 def _group_apply(

@@ -94,6 +94,17 @@ class Records:
         found: Ints = script[:length]
         return found
 
+    def close(self, keys: Ints, until: Ints) -> Ints:
+        """Drop what is frozen of some keys, all of one that is closed for ever; the script past it."""
+        script = np.empty(
+            (int(self.slabs[keys, endpoints.SIZE].sum()), self.pool.shape[1]), dtype=np.int64
+        )
+        tables = self.slabs, self.pool, self.free, self.labels
+        length, gone = kernel.close(*tables, keys, until, script)
+        self.size -= gone
+        found: Ints = script[:length]
+        return found
+
     def renumber(self, alive: Mask) -> None:
         """Keys have new numbers: compact the slabs of those that are left."""
         keep = np.flatnonzero(alive)

@@ -28,8 +28,10 @@ from slackwater.events import Batch, Placed, Stream
 from slackwater.history import datetime_columns
 from slackwater.identity import row_ids
 from slackwater.ledger import Ledger
+from slackwater.notation import read_patterns, written
+from slackwater.patterns import Constant, Pattern
 from slackwater.policies import Progress
-from slackwater.punctuations import ExternalCti, Punctuation
+from slackwater.punctuations import Closings, ExternalCti, Punctuation
 from slackwater.tables import (
     Instants,
     Mask,
@@ -46,7 +48,16 @@ from slackwater.tables import (
 )
 from slackwater.times import BEGIN, INF, Times
 
-__all__ = ["Files", "Form", "Unread", "changelog", "from_dataframe", "from_open_close", "read_files"]
+__all__ = [
+    "Files",
+    "Form",
+    "Unread",
+    "changelog",
+    "from_changelog",
+    "from_dataframe",
+    "from_open_close",
+    "read_files",
+]
 
 
 class Streaming(Protocol):
@@ -67,6 +78,7 @@ class Form:
     kind: str | None = None
     new_ve: str | None = None
     count: str | None = None
+    pattern: str | None = None
 
     def __post_init__(self) -> None:
         _refuse_contradictions(self.ve, self.unbounded, self.kind, self.new_ve, self.count)
@@ -74,7 +86,7 @@ class Form:
     @property
     def special(self) -> list[str]:
         """The columns that say when and what."""
-        names = (self.vs, self.ve, self.kind, self.new_ve, self.count)
+        names = (self.vs, self.ve, self.kind, self.new_ve, self.count, self.pattern)
         return [name for name in names if name is not None]
 
     def read(
@@ -119,6 +131,7 @@ def read_files(
     kind: str | None = None,
     new_ve: str | None = None,
     count: str | None = None,
+    pattern: str | None = None,
     partition: str | None = None,
     progress: Progress | None = None,
     form: Literal["parquet", "arrow"] = "parquet",
@@ -132,7 +145,8 @@ def read_files(
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
     files = Files(directory, form, per_batch)
-    return Unread(files, Form(vs, ve, unbounded, kind, new_ve, count), partition, progress or Progress())
+    columns = Form(vs, ve, unbounded, kind, new_ve, count, pattern)
+    return Unread(files, columns, partition, progress or Progress())
 
 
 @overload
@@ -145,6 +159,7 @@ def from_dataframe(
     kind: str | None = None,
     new_ve: str | None = None,
     count: str | None = None,
+    pattern: str | None = None,
     partition: str | None = None,
     progress: Progress | None = None,
 ) -> Unread: ...
@@ -160,6 +175,7 @@ def from_dataframe(
     kind: str | None = None,
     new_ve: str | None = None,
     count: str | None = None,
+    pattern: str | None = None,
     schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
@@ -175,6 +191,7 @@ def from_dataframe(
     kind: str | None = None,
     new_ve: str | None = None,
     count: str | None = None,
+    pattern: str | None = None,
     schema: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     place: str = "rows",
@@ -189,6 +206,8 @@ def from_dataframe(
     disordered stream, with `count`, "count": so many elements have a sync in [vs, ve), from the
     beginning where vs is null (`sw.external_cti`). An adjust
     must have a new_ve; only in datetime columns, which cannot say INF otherwise, null means that.
+    A "punctuation" promises that no later element has the values of its columns, nulls apart, and a
+    sync in [vs, ve): ranges, lists and nulls stand in the column `pattern`, as JSON (notation.py).
     All other columns are the payload, or those of `schema`, whose types they must fit.
 
     >>> rides = pl.DataFrame({"bike": ["a", "b"], "out": [1, 2], "back": [4, None]})
@@ -214,7 +233,7 @@ def from_dataframe(
     column that says which partition of the source a row comes from, and `progress` (`sw.progress`)
     how the partitions come to promise something.
     """
-    form = Form(vs, ve, unbounded, kind, new_ve, count)
+    form = Form(vs, ve, unbounded, kind, new_ve, count, pattern)
     if hasattr(df, "isStreaming"):
         return Unread(df, form, partition, progress or Progress())
     if partition is not None or progress is not None:
@@ -238,6 +257,7 @@ class _Aside(NamedTuple):
 def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: _Aside) -> Batch:
     vs, ve, kind, new_ve, count = form.vs, form.ve, form.kind, form.new_ve, form.count
     given = {"vs": vs, "ve": ve, "kind": kind, "new_ve": new_ve, "count": count}
+    given["pattern"] = form.pattern
     refuse_unknown(table, given)
     payload, misfits = payload_of(table, given, schema)
     start = instants(table, vs)
@@ -255,19 +275,20 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
         good = usable(table, rules, *aside)
         return _where(Batch.inserts(start.times, end.times, payload), good)
     new_end = Instants.none(table.height) if new_ve is None else instants(table, new_ve)
-    inserts, adjusts, ctis, counts = kinds(table[kind], ("insert", "adjust", "cti", "count"))
+    names = ("insert", "adjust", "cti", "count", "punctuation")
+    inserts, adjusts, ctis, counts, told = kinds(table[kind], names)
     numbers, uncounted = _numbers(table, count)
     counts &= count is not None
     since = np.where(start.missing, BEGIN, start.times)
     data = inserts | adjusts
     more = ~end.missing | ~new_end.missing | has_value(payload, ctis)
     rules = [
-        Rule("unknown kind", ~(data | ctis | counts)),
+        Rule("unknown kind", ~(data | ctis | counts | told)),
         Rule("time out of range", start.outside | end.outside | new_end.outside),
-        Rule("no start", start.missing & ~ctis & ~counts),
+        Rule("no start", start.missing & ~ctis & ~counts & ~told),
         Rule("no new end", adjusts & new_end.missing & (not new_end.null_is_inf)),
         Rule("ends before it starts", data & (start.times >= end.times)),
-        Rule("ends before it starts", counts & (since >= end.times)),
+        Rule("ends before it starts", (counts | told) & (since >= end.times)),
         Rule("no count", counts & uncounted),
         Rule("count with a payload", counts & has_value(payload, counts)),
         Rule("ends before it starts", adjusts & (new_end.times < start.times)),
@@ -275,21 +296,91 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
         Rule("cti with more than a time", ctis & more),
         *misfits,
     ]
+    texts = _texts(table, form.pattern, told, payload.schema) if told.any() else _Texts({}, told)
+    if told.any():
+        says_nothing = told & ~has_value(payload, told) & ~texts.there(table.height)
+        rules += [
+            Rule("punctuation that cannot be read", texts.wrong),
+            Rule("punctuation without values", says_nothing),
+            Rule("punctuation with a new end", told & ~new_end.missing),
+        ]
     good = usable(table, rules, *aside)
     old_ve = np.where(adjusts, end.times, start.times)
     batch = Batch(start.times, old_ve, np.where(adjusts, new_end.times, end.times), payload)
     data &= good
     controls = _punctuations(start.times, good & ctis, data)
     if counts.any():
-        told = zip(end.times.tolist(), numbers.tolist(), since.tolist(), strict=True)
+        each_count = zip(end.times.tolist(), numbers.tolist(), since.tolist(), strict=True)
         counted = [
-            ExternalCti(*each) for each, is_count in zip(told, counts & good, strict=True) if is_count
+            ExternalCti(*each)
+            for each, is_count in zip(each_count, counts & good, strict=True)
+            if is_count
         ]
         places = np.cumsum(data)[counts & good].tolist()
         controls = tuple(
             sorted([*controls, *map(Placed, places, counted)], key=lambda placed: placed.position)
         )
+    told &= good
+    if told.any():
+        promises = _promises(payload, told, (since, end.times), np.cumsum(data), texts)
+        controls = tuple(sorted([*controls, *promises], key=lambda placed: placed.position))
     return replace(_where(batch, data), controls=controls)
+
+
+class _Texts(NamedTuple):
+    """The column of patterns: what it says by row, and which rows cannot be read."""
+
+    patterns: dict[int, dict[str, Pattern]]
+    wrong: Mask
+
+    def there(self, rows: int) -> Mask:
+        """Which rows have patterns, or should."""
+        found = self.wrong.copy()
+        found[list(self.patterns)] = True
+        assert len(found) == rows
+        return found
+
+
+def _texts(table: pl.DataFrame, name: str | None, told: Mask, schema: pl.Schema) -> _Texts:
+    wrong = np.zeros(table.height, dtype=np.bool_)
+    patterns: dict[int, dict[str, Pattern]] = {}
+    if name is not None:
+        texts = table[name].cast(pl.String)
+        for row in np.flatnonzero(told & texts.is_not_null().to_numpy()).tolist():
+            try:
+                patterns[row] = read_patterns(texts[row], schema)
+            except InvalidElement:
+                wrong[row] = True
+    return _Texts(patterns, wrong)
+
+
+def _promises(
+    payload: pl.DataFrame, told: Mask, times: tuple[Times, Times], places: Times, texts: _Texts
+) -> list[Placed]:
+    """Rows that promise: those that are constants only together, by which columns they name."""
+    since, before = times
+    odd = told & ((since != BEGIN) | texts.there(len(told)))
+    found: list[Placed] = []
+    for row in np.flatnonzero(odd).tolist():
+        values = payload.row(row, named=True) if payload.width else {}
+        constants = {name: Constant(value) for name, value in values.items() if value is not None}
+        box = Punctuation.of(
+            int(before[row]), int(since[row]), {**constants, **texts.patterns.get(row, {})}
+        )
+        found.append(Placed(int(places[row]), box))
+    rows = np.flatnonzero(told & ~odd)
+    if not len(rows):
+        return found
+    some = payload[rows]
+    named = np.stack([column.is_not_null().to_numpy() for column in some.get_columns()], axis=1)
+    shapes, shape = np.unique(named, axis=0, return_inverse=True)
+    for at, columns in enumerate(shapes.tolist()):
+        mine = np.flatnonzero(shape.ravel() == at)
+        names = [name for name, is_named in zip(some.columns, columns, strict=True) if is_named]
+        place = places[rows[mine]]
+        closings = Closings(some[mine].select(names), before[rows[mine]], place - place[0])
+        found.append(Placed(int(place[0]), closings))
+    return found
 
 
 def from_open_close(
@@ -350,11 +441,20 @@ def from_open_close(
     return Batch(followed.vs, followed.old_ve, followed.new_ve, kept, controls)
 
 
+def from_changelog(rows: pl.DataFrame, schema: Mapping[str, Any]) -> Batch:
+    """The way back from `changelog`."""
+    pattern = "pattern" if "pattern" in rows.columns else None
+    return from_dataframe(
+        rows, vs="vs", ve="ve", kind="kind", new_ve="new_ve", pattern=pattern, schema=schema
+    )
+
+
 def changelog(stream: Stream, *, datetimes: bool = False) -> pl.DataFrame:
     """A stream as a table, one row per element in arrival order: kind, vs, ve, new_ve, the payload.
 
     What an element does not have is null; so is INF in datetime columns. As an Arrow table or a
-    pandas frame: `.to_arrow()`, `.to_pandas()`.
+    pandas frame: `.to_arrow()`, `.to_pandas()`. Where ranges or lists are promised, or nulls, there is
+    a column `pattern` of JSON more.
 
     >>> from slackwater.events import adjust, insert
     >>> from slackwater.punctuations import cti
@@ -389,21 +489,47 @@ def changelog(stream: Stream, *, datetimes: bool = False) -> pl.DataFrame:
 
 def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.DataFrame:
     """Put one row per punctuation where it stands among the others."""
-    times = []
-    for placed in controls:
-        if not isinstance(placed.control, Punctuation):
-            raise InvalidElement(
-                f"{placed.control!r} cannot be written as a row",
-                detail="a changelog holds inserts, adjusts and punctuations",
-                hint="control elements are the engine's own; take them out before the output",
+    parts: list[pl.DataFrame] = []
+    places: list[Times] = []
+    rows: list[dict[str, Any]] = []
+    row_places: list[int] = []
+    for position, control in controls:
+        if isinstance(control, Closings) and not sum(control.keys.null_count().row(0)):
+            parts.append(
+                control.keys.with_columns(kind=pl.lit("punctuation"), ve=pl.Series(control.before))
             )
-        times.append(placed.control.before)
-    rows = frame.height
-    ctis = pl.DataFrame({"kind": "cti", "vs": times}, schema_overrides={"vs": pl.Int64})
-    every = pl.concat([frame, ctis], how="diagonal")
-    # np.insert puts what goes to the same place in the order given
-    order = np.insert(np.arange(rows), [p.position for p in controls], rows + np.arange(len(times)))
-    return every[order]
+            after = np.zeros(len(control), np.int64) if control.after is None else control.after
+            places.append(position + after)
+            continue
+        for at, each in control.spread(position):
+            if not isinstance(each, Punctuation):
+                raise InvalidElement(
+                    f"{each!r} cannot be written as a row",
+                    detail="a changelog holds inserts, adjusts and punctuations",
+                    hint="control elements are the engine's own; take them out before the output",
+                )
+            rows.append(_row_of(each))
+            row_places.append(at)
+    names = {name: dtype for name, dtype in frame.schema.items() if any(name in row for row in rows)}
+    is_told = any(row.get("pattern") is not None for row in rows)
+    types = {**names, **({"pattern": pl.String()} if is_told else {})}
+    if rows:
+        parts.append(pl.DataFrame([{n: row.get(n) for n in types} for row in rows], schema=types))
+        places.append(np.array(row_places, dtype=np.int64))
+    every = pl.concat([frame, *parts], how="diagonal")
+    # a row comes before what stands behind it, and what stands in one place keeps its order
+    order = np.concatenate([2 * np.arange(frame.height) + 1, *(2 * place for place in places)])
+    fixed = [name for name in ("kind", "vs", "ve", "new_ve", "pattern") if name in every.columns]
+    return every[np.argsort(order, kind="stable")].select(*fixed, pl.exclude(fixed))
+
+
+def _row_of(told: Punctuation) -> dict[str, Any]:
+    if told.is_cti:
+        return {"kind": "cti", "vs": told.before}
+    values = {name: p.value for name, p in told.columns if isinstance(p, Constant)}
+    since = None if told.since == BEGIN else told.since
+    pattern = written(dict(told.columns))
+    return {"kind": "punctuation", "vs": since, "ve": told.before, "pattern": pattern, **values}
 
 
 def _refuse_contradictions(

@@ -5,7 +5,7 @@ A look costs as much as there is, so it waits until as much again has come in: p
 
 from __future__ import annotations
 
-__all__ = ["SWEEP_FACTOR", "SWEEP_FROM", "sweep_after"]
+__all__ = ["SWEEP_FACTOR", "SWEEP_FROM", "is_worth_a_sweep", "sweep_after"]
 
 SWEEP_FROM = 1024
 SWEEP_FACTOR = 2
@@ -15,3 +15,8 @@ SWEEP_FACTOR = 2
 def sweep_after(rows: int) -> int:
     """How many rows must be kept until what is frozen is looked for again, now that so many are."""
     return max(SWEEP_FROM, SWEEP_FACTOR * rows)
+
+
+def is_worth_a_sweep(closed: int, keys: int) -> bool:
+    """Whether so many of the keys are closed that it is time to number the others anew."""
+    return closed > 0 and keys >= SWEEP_FROM and SWEEP_FACTOR * closed >= keys

@@ -147,9 +147,13 @@ class Timelines:
 
         `keys` is the number of keys there are now.
         """
-        self._admit_keys(keys)
+        self.admit(keys)
         self.horizon = horizon
-        changes, keys_touched, first = self._by_key(self._near(rows, weights))
+        return self._merged(self._near(rows, weights))
+
+    def _merged(self, near: Ints) -> Touched:
+        """Take in changes: which entries that changes."""
+        changes, keys_touched, first = self._by_key(near)
         pool, room, old = kernel.room_needed(self.slabs, self.entries, keys_touched, first, changes)
         if pool:
             self._grow(self.top + pool)
@@ -172,7 +176,8 @@ class Timelines:
         )
         return Touched(touched, scratch, changes, first, room)
 
-    def _admit_keys(self, keys: int) -> None:
+    def admit(self, keys: int) -> None:
+        """There are so many keys now, at least."""
         if keys > len(self.slabs):
             known = len(self.slabs)
             self.slabs = self.spares.enlarged(self.slabs, max(keys, 2 * known), known, fill=0)
@@ -219,9 +224,9 @@ class Timelines:
 
     def _by_key(self, near: Ints) -> tuple[Ints, Ints, Ints]:
         count = len(near)
-        out = self._run(count)
+        out, together = self._run(count), self._run(count)
         keys, first = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
-        touched, left = kernel.by_key(near, count, self.labels, self._head, out, keys, first)
+        touched, left = kernel.by_key(near, count, self.labels, self._head, out, together, keys, first)
         return out[:left], keys[:touched], first[: touched + 1]
 
     def _grow(self, needed: int) -> None:
@@ -305,20 +310,28 @@ class Timelines:
         all that is pending is looked through; where that would be more than has come in since last time,
         they are shown as far as the cti asks for, and looked at again.
         """
-        keys = np.unique(self.cut)
-        keys = keys[self.slabs[keys, endpoints.SIZE] > 0]
+        self.cut = keys = self._still_cut(np.unique(self.cut))
         last = self._last(keys)
-        entry = self.entries[last]
-        still = (entry[:, endpoints.SHOWN] > entry[:, endpoints.TIME]) & (entry[:, endpoints.SUMS] > 0)
-        self.cut = keys = keys[still]
-        short = entry[still, endpoints.SHOWN] < until
-        keys, last, entry = keys[short], last[still][short], entry[still][short]
+        short = self.entries[last, endpoints.SHOWN] < until
+        keys, last = keys[short], last[short]
         if len(keys) and len(self.pending) <= _LOOKS * self.changes_since:
             ends = self._next_pending(keys)
             self.cut = self.cut[~short]
             self.changes_since = 0
         else:
             ends = np.full(len(keys), until)
+        return self._lengthened(keys, last, ends)
+
+    def _still_cut(self, keys: Ints) -> Ints:
+        """Those of which a part of the last row is shown, while it is open."""
+        keys = keys[self.slabs[keys, endpoints.SIZE] > 0]
+        last = self._last(keys)
+        shown, time = self.entries[last, endpoints.SHOWN], self.entries[last, endpoints.TIME]
+        still: Ints = keys[(shown > time) & (self.entries[last, endpoints.SUMS] > 0)]
+        return still
+
+    def _lengthened(self, keys: Ints, last: Ints, ends: Ints) -> Said:
+        entry = self.entries[last]
         out = np.empty((len(keys), 1 + self.entries.shape[1]), dtype=np.int64)
         out[:, 0], out[:, 1] = keys, entry[:, endpoints.TIME]
         out[:, 2], out[:, 3] = entry[:, endpoints.SHOWN], ends
@@ -346,6 +359,53 @@ class Timelines:
     def _last(self, keys: Ints) -> Ints:
         last: Ints = self.slabs[keys, endpoints.START] + self.slabs[keys, endpoints.SIZE] - 1
         return last
+
+    # promises about keys
+
+    def reach_of(self, keys: Ints, until: Ints) -> Touched:
+        """Take in the pending endpoints of some keys, before a time of its own for each; at INF all.
+
+        They are final, so the horizon may come to them later. All that is pending is looked through.
+        """
+        limit = np.full(len(self.slabs), BEGIN)
+        limit[keys] = until
+        pending = self.pending
+        places = pending.used()
+        rows = pending.pool[places]
+        most = limit[rows[:, endpoints.KEY]]
+        taken = (rows[:, endpoints.TIME] < most) | (most == INF)
+        if not taken.any():
+            return self._merged(rows[:0])
+        pending.clear()
+        pending.put(rows[~taken])
+        return self._merged(rows[taken])
+
+    def lengthen_cut_of(self, keys: Ints, until: Ints) -> Said:
+        """Rows of some keys that were cut where no endpoint remains, each up to a time of its own."""
+        limit = np.full(len(self.slabs), BEGIN)
+        limit[keys] = until
+        keys = self._still_cut(np.unique(self.cut))
+        last = self._last(keys)
+        short = self.entries[last, endpoints.SHOWN] < limit[keys]
+        keys, last = keys[short], last[short]
+        return self._lengthened(keys, last, limit[keys])
+
+    def held_back(self, keys: Ints) -> Ints:
+        """The start of the last row of each key if it is open and nothing of it is shown; else INF."""
+        out = np.full(len(keys), INF)
+        known = np.flatnonzero(self.slabs[keys, endpoints.SIZE] > 0)
+        last = self.entries[self._last(keys[known])]
+        waits = (last[:, endpoints.SUMS] > 0) & (last[:, endpoints.SHOWN] <= last[:, endpoints.TIME])
+        out[known[waits]] = last[waits, endpoints.TIME]
+        return out
+
+    def close(self, keys: Ints, until: Ints) -> None:
+        """Forget what is frozen of some keys; all of a key that is closed for ever."""
+        if self.waiting_size:
+            done = keys[until == INF]
+            notes = self.waiting, self.waiting_size, self.bounds
+            kernel.note_open(*notes, self.slabs, done, np.full(len(done), INF))
+        self.size -= kernel.close(self.slabs, self.entries, self.free, keys, until)
 
     def open_since(self) -> int:
         """The earliest start of a row that is still open and of which nothing is shown; INF if none."""

@@ -20,9 +20,10 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.errors import InvalidElement, InvalidStream
-from slackwater.events import Adjust, Batch, Element, Insert, Stream
+from slackwater.events import Adjust, Batch, Control, Element, Insert, Stream
 from slackwater.identity import row_keys
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, Punctuation
 from slackwater.times import BEGIN, show
 
 __all__ = ["StreamProperties", "Validator", "Violation", "closed_up_to", "validate"]
@@ -59,7 +60,7 @@ class Violation:
 class Validator:
     """Decides element by element whether a stream is valid. Fed with batches, in order.
 
-    Rules, in the order in which they are judged: *promise broken* (sync behind an earlier cti, also
+    Rules, in the order in which they are judged: *promise broken* (an earlier promise speaks of it, also
     one of the same batch), *chain out of order* (the adjust names an end that its event does not have
     now), *unknown event*, *declared property broken* (the source was declared to be better behaved). It
     remembers the events that may still be adjusted: those that end behind the last cti are forgotten. Of
@@ -123,8 +124,8 @@ class Validator:
             for row in np.union1d(np.flatnonzero(broken), list(misbehaved)).astype(int).tolist():
                 late = self._late(batch, row) if broken[row] else None
                 yield late or self._not_as_declared(batch, row, misbehaved[row])
-        self._seen += len(batch)
-        self._promises, _ = self._promises.strengthened_by(p.control for p in batch.controls)
+        self._seen += batch.rows + sum(_elements_of(placed.control) for placed in batch.controls)
+        self._promises.add(p.control for p in batch.controls)
         # a stream that may break its promises may still adjust what they froze
         if self._judge_promises and self._remembered > self._purge_at:
             self._forget_frozen()
@@ -177,7 +178,7 @@ class Validator:
         if declared.ordered:
             before = np.concatenate([[self._latest_sync], sync])
             for place, control in batch.controls:
-                if isinstance(control, Punctuation):
+                if isinstance(control, Punctuation) and control.is_cti:
                     before[place] = max(int(before[place]), control.before)
             before = np.maximum.accumulate(before)
             self._latest_sync = int(before[-1])
@@ -218,14 +219,17 @@ class Validator:
     def _late(self, batch: Batch, row: int) -> Violation:
         element = _element(batch, row)
         promised = _promise_before(batch, row, self._promises)
+        if promised.is_cti:
+            what = f"the history before {show(promised.before)} was promised not to change"
+        else:
+            what = f"{promised!r} was promised: nothing that it speaks of was to come"
         return Violation(
             row=row,
             position=self._position(batch, row),
             element=element,
             rule="promise broken",
             fact=f"{element!r} breaks the promise {promised!r}",
-            detail=f"its sync is {show(int(batch.sync[row]))}, and the history before "
-            f"{show(promised.before)} was promised not to change",
+            detail=f"its sync is {show(int(batch.sync[row]))}, and {what}",
             hint="send the promise later, or give the query more lateness",
         )
 
@@ -246,7 +250,8 @@ class Validator:
         return Violation(row, self._position(batch, row), element, rule, fact, detail, hint)
 
     def _position(self, batch: Batch, row: int) -> int:
-        return self._seen + row + sum(placed.position <= row for placed in batch.controls)
+        spread = (each for p in batch.controls for each in p.control.spread(p.position))
+        return self._seen + row + sum(placed.position <= row for placed in spread)
 
 
 def _decrement(ends: dict[int, int], end: int) -> None:
@@ -259,9 +264,19 @@ def _element(batch: Batch, row: int) -> Element:
     return next(iter(batch.slice(row, row + 1)))
 
 
+def _elements_of(control: Control) -> int:
+    return len(control) if isinstance(control, Closings) else 1
+
+
 def _promise_before(batch: Batch, row: int, promises: Promises) -> Punctuation:
-    earlier = (p.control for p in batch.controls if p.position <= row)
-    return Punctuation(promises.strengthened_by(earlier)[0].cti)
+    """The promise that a row breaks: a cti if there is one, else the first that was made."""
+    spread = (each for p in batch.controls for each in p.control.spread(p.position))
+    told = [p.control for p in spread if p.position <= row and isinstance(p.control, Punctuation)]
+    cti = promises.strengthened_by(told)[0].cti
+    alone = batch.slice(row, row + 1)
+    if Punctuation(cti).matches(alone)[0]:
+        return Punctuation(cti)
+    return promises.broken_one(alone) or next(each for each in told if each.matches(alone)[0])
 
 
 def validate(stream: Stream, schema: pl.Schema | None = None) -> None:
@@ -318,7 +333,8 @@ class StreamProperties:
         """The properties that a finite stream has."""
         batch = Batch.of(stream, schema)
         is_insert = batch.is_insert
-        syncs = np.array([_sync(element) for element in batch], dtype=np.int64)
+        in_time = [element for element in batch if not _is_of_payloads(element)]
+        syncs = np.array([_sync(element) for element in in_time], dtype=np.int64)
         insert_vs = batch.vs[is_insert]
         return cls(
             ordered=bool(np.all(syncs[1:] >= syncs[:-1])),
@@ -335,7 +351,13 @@ def closed_up_to(stream: Stream, schema: pl.Schema | None = None) -> int:
     Paper 1a Definition 5 and Lemma 3. The stream is closed *at* every time up to that one.
     """
     controls = (placed.control for placed in Batch.of(stream, schema).controls)
-    return max((c.before for c in controls if isinstance(c, Punctuation)), default=BEGIN)
+    ctis = (c.before for c in controls if isinstance(c, Punctuation) and c.is_cti)
+    return max(ctis, default=BEGIN)
+
+
+def _is_of_payloads(element: Element) -> bool:
+    """Whether it is a promise that has no place in sync order."""
+    return isinstance(element, Punctuation) and not element.is_cti
 
 
 def _sync(element: Element) -> int:

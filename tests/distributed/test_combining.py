@@ -21,7 +21,7 @@ from slackwater.distributed.rehearsal import Rehearsal
 from slackwater.distributed.store import Store
 from slackwater.operators import step_of
 from slackwater.operators.aggregate import Aggregate
-from slackwater.operators.combined import combined, together
+from slackwater.operators.combined import Combined, together
 from slackwater.plan.nodes import Source
 from slackwater.times import BEGIN
 
@@ -97,6 +97,8 @@ def test_an_aggregate_says_the_same_to_what_was_combined(
     step = step_of(found.aggregate, latency)
     assert isinstance(step, Aggregate)
     one, other = step.open(), step.open()
+    keys = {key: found.aggregate.schema[key] for key in found.aggregate.keys}
+    combined = Combined(pl.Schema(keys), step.sums)
     promised = BEGIN
     for at, rows in enumerate(batches):
         batch = _batch([(row[0] + 4 * at, *row[1:]) for row in rows])
@@ -108,7 +110,7 @@ def test_an_aggregate_says_the_same_to_what_was_combined(
         # some as they are, the others in two pieces, which need not have the same sums
         third = seen.rows // 3
         pieces = seen.slice(third, 2 * third), seen.slice(2 * third, seen.rows)
-        sums = together([combined(piece, found.aggregate.keys, step.sums) for piece in pieces])
+        sums = together([combined.of(piece) for piece in pieces])
         assert _bag(said) == _bag(step.on_sums(other, seen.slice(0, third), sums))
         promised = 4 * at - gap
         told = sw.cti(found.promise(promised))

@@ -30,7 +30,7 @@ def _summed(changes: Ints) -> Ints:
     count = len(changes)
     out, head = np.empty_like(changes), np.full(100, -1)
     keys, first = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
-    _, left = kernel.by_key(changes, count, 0, head, out, keys, first)
+    _, left = kernel.by_key(changes, count, 0, head, out, np.empty_like(out), keys, first)
     out = out[:left]
     return out[np.lexsort((out[:, endpoints.TIME], out[:, endpoints.KEY]))]
 
@@ -42,6 +42,34 @@ def _rows(random: np.random.Generator, count: int, times: int) -> Ints:
     old, new = vs + np.where(is_insert, 0, old), vs + new
     new[random.random(count) < 0.1] = INF
     return np.stack([key, vs, old, new], axis=1)
+
+
+@pytest.mark.parametrize("late", [0, 5, 10**6], ids=["in order", "nearly", "in no order"])
+def test_many_changes_of_few_keys_are_put_in_order(late: int) -> None:
+    random = np.random.default_rng(late)
+    count = 3_000
+    changes = np.zeros((count, endpoints.LABELS + 1), dtype=np.int64)
+    changes[:, endpoints.TIME] = np.arange(count) // 2 + random.integers(0, late + 1, count)
+    changes[:, endpoints.KEY] = random.integers(0, 3, count)
+    changes[:, endpoints.CHANGE_REFS] = 1
+    changes[:, endpoints.LABELS] = np.arange(count)
+    out, head = np.empty_like(changes), np.full(100, -1)
+    keys, first = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+    found = kernel.by_key(changes, count, 0, head, out, np.empty_like(out), keys, first)
+    assert (head == -1).all(), "as it was"
+    told: dict[tuple[int, int], list[int]] = {}
+    for time, key, refs, value in changes.tolist():
+        sums = told.setdefault((key, time), [0, 0])
+        sums[0] += refs
+        sums[1] += value
+    touched, left = found
+    assert sorted(keys[:touched].tolist()) == [0, 1, 2]
+    assert first[: touched + 1].tolist()[-1] == left == len(told)
+    rows = [((key, time), [refs, value]) for time, key, refs, value in out[:left].tolist()]
+    assert dict(rows) == told
+    for begin, end in zip(first[:touched].tolist(), first[1 : touched + 1].tolist(), strict=True):
+        assert sorted(rows[begin:end]) == rows[begin:end]
+        assert len({key for (key, _), _ in rows[begin:end]}) == 1
 
 
 @pytest.mark.parametrize("slots", [1, 8, 1024])

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -31,7 +31,19 @@ from slackwater.admission import Admission
 from slackwater.consistency import Clock, Dial
 from slackwater.distributed.ctis import kept
 from slackwater.distributed.mending import Mender, Partition
-from slackwater.distributed.parcels import CONTROL, MOST_ROWS, SINK, From, Parcel, in_order, pack, shared
+from slackwater.distributed.parcels import (
+    CONTROL,
+    MOST_ROWS,
+    PROMISED,
+    SINK,
+    From,
+    Parcel,
+    in_order,
+    pack,
+    pack_promises,
+    shared,
+)
+from slackwater.distributed.pledges import Pledges, routed
 from slackwater.distributed.program import Program
 from slackwater.distributed.progress import Frontier, follow
 from slackwater.distributed.repeats import Repeats
@@ -43,10 +55,13 @@ from slackwater.operators.finalize import given_up_among
 from slackwater.plan.exchanges import ORIGIN, Feed
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.policies import Progress
-from slackwater.punctuations import Punctuation, Reached
+from slackwater.punctuations import Closings, Promise, Punctuation, Reached
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
 from slackwater.times import BEGIN, INF, show
+
+_BEHIND = "~"
+"""the name of a part that is behind the rows of a bucket, which have none"""
 
 __all__ = ["Bucket", "Remembered", "Said", "Standing", "pack_turn", "parcels_of"]
 
@@ -89,6 +104,7 @@ class Remembered:
     operators: list[Any]
     validators: list[Admission | None]
     frontiers: list[Frontier]
+    pledges: list[Pledges]
     promised: list[int]
     repeats: list[Repeats]
     reached: list[Reached]
@@ -132,8 +148,11 @@ class Bucket:
         nodes = [*(feed.node for feed in self._feeds), *program.watched(stage)]
         self._is_raw = [isinstance(node, Source) for node in nodes]
         """whether a stream comes from where it is read: who reads it sends only what there is"""
+        self._pledges = [Pledges(feed.entrance.schema, feed.spread) for feed in self._feeds]
         self._lost = [Buffer(feed.entrance.schema, timed=False) for feed in self._feeds]
         self._promised = [BEGIN for _ in self._exits]
+        self._patterns: list[list[Promise]] = [[] for _ in self._exits]
+        """what has left through each exit, promised of payloads, and was not sent yet"""
         self._repeats = [Repeats() for _ in self._feeds]
         self._reached = [Reached(BEGIN, BEGIN) for _ in self._exits]
         self._dial: Dial | None = None
@@ -252,11 +271,13 @@ class Bucket:
         feed, frontier = self._feeds[place], self._frontiers[place]
         self._take_sums(place, [parcel for parcel in parcels if parcel.stands_for], before)
         as_read = [parcel for parcel in parcels if not parcel.stands_for]
-        fresh = self._fresh(place, as_read, told_by)
+        patterns: dict[str, list[Promise]] = {}
+        fresh = self._fresh(place, as_read, told_by, patterns)
         batch = Batch.concat([Batch.empty(feed.entrance.schema), *fresh])
         batch = self._without_late(place, batch, before)
         promise = self._promise(place)
-        told: list[Control] = [Punctuation(promise)] if promise > before else []
+        told: list[Control] = [*self._pledges[place].hear(patterns, frontier.unended())]
+        told += [Punctuation(promise)] if promise > before else []
         edge = self._edges[place]
         parts = [batch.followed_by(told)] if edge is None else list(edge.admit(batch.followed_by(told)))
         last = (placed.control for placed in parts[-1].controls)
@@ -281,20 +302,37 @@ class Bucket:
         combining.require_promised(sums, before)
         aggregate.sums = sums
 
-    def _fresh(self, place: int, parcels: list[Parcel], told_by: dict[str, int]) -> Iterator[Batch]:
-        """The rows that have not been here before; of a source, those that keep their origin's ctis."""
-        edge, repeats = self._edges[place], self._repeats[place]
-        schema = self._feeds[place].entrance.schema
+    def _fresh(
+        self,
+        place: int,
+        parcels: list[Parcel],
+        told_by: dict[str, int],
+        patterns: dict[str, list[Promise]],
+    ) -> Iterator[Batch]:
+        """The rows that have not been here before; of a source, those that keep their origin's promises.
+
+        What origins promise of payloads is put into `patterns`.
+        """
+        edge = self._edges[place]
         for origin, own in groupby(parcels, lambda parcel: parcel.origin):
-            parts = (
-                (repeats.without(origin, *each.tagged(schema)), each.promise)
-                for each in own
-                if each.rows or each.promise > BEGIN
-            )
+            parts = self._parts(place, origin, own, patterns)
             if edge is None:
                 yield from (rows for rows, _ in parts if rows.rows)
             else:
-                yield kept(edge, told_by.get(origin, BEGIN), parts)
+                told = replace(self._pledges[place].of(origin), cti=told_by.get(origin, BEGIN))
+                yield kept(edge, told, parts)
+
+    def _parts(
+        self, place: int, origin: str, parcels: Iterable[Parcel], patterns: dict[str, list[Promise]]
+    ) -> Iterator[tuple[Batch, list[Promise]]]:
+        """The rows of an origin, and what it promises behind them."""
+        schema = self._feeds[place].entrance.schema
+        for parcel in parcels:
+            if told := parcel.promises(schema):
+                patterns.setdefault(origin, []).extend(told)
+                yield Batch.empty(schema), told
+            elif parcel.rows or parcel.promise > BEGIN:
+                yield self._repeats[place].without(origin, *parcel.tagged(schema)), parcel.ctis
 
     def _without_late(self, place: int, batch: Batch, before: int) -> Batch:
         """What comes behind a promise that a policy has made in a source's name goes to the ledger."""
@@ -324,8 +362,10 @@ class Bucket:
         batches = self._dataflow.take_output(place)
         for batch in batches:
             for placed in batch.controls:
-                if isinstance(placed.control, Punctuation):
+                if isinstance(placed.control, Punctuation) and placed.control.is_cti:
                     self._promised[place] = max(self._promised[place], placed.control.before)
+                elif isinstance(placed.control, Punctuation | Closings):
+                    self._patterns[place].append(placed.control)
                 elif isinstance(placed.control, Reached):
                     self._reached[place] = placed.control
         return Batch.concat([Batch.empty(node.schema), *(batch.data() for batch in batches)])
@@ -345,6 +385,20 @@ class Bucket:
         yield from self._addressed(node, origin, batch, sender)
         if node is self._program.cut.root:
             yield from parcels_of(sender, (SINK, 0), [(0, batch)], 1)
+        patterns, self._patterns[place] = self._patterns[place], []
+        if patterns:
+            yield from self._pledged(node, origin, patterns)
+
+    def _pledged(self, node: Node, origin: str, told: list[Promise]) -> Iterator[Parcel]:
+        """What is promised of payloads, for those that it concerns."""
+        for target in self._targets[node]:
+            for bucket, share in routed(told, target.columns, self._program.buckets):
+                data = pack_promises(share, node.schema)
+                where = target.stage, bucket, target.feed
+                yield Parcel(*where, origin, _BEHIND, 0, now=self._now, data=data)
+        if node is self._program.cut.root:
+            data = pack_promises(told, node.schema)
+            yield Parcel(SINK, 0, PROMISED, origin, "", 0, now=self._now, data=data)
 
     def _addressed(self, node: Node, origin: str, batch: Batch, sender: From) -> Iterator[Parcel]:
         buckets = self._program.buckets
@@ -393,6 +447,7 @@ class Bucket:
             self._dataflow.snapshot(),
             [None if edge is None else edge.validator for edge in self._edges],
             self._frontiers,
+            self._pledges,
             self._promised,
             self._repeats,
             self._reached,
@@ -409,6 +464,7 @@ class Bucket:
             if edge is not None and validator is not None:
                 edge.validator = validator
         self._frontiers, self._promised = state.frontiers, state.promised
+        self._pledges = state.pledges
         self._repeats = state.repeats
         self._reached, self._lost = state.reached, state.lost
         self._dial, self._now = state.dial, state.now

@@ -22,11 +22,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import polars as pl
+
 from slackwater.consistency import OutputLatency
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.operators import Step, step_of
-from slackwater.operators.combined import combined
+from slackwater.operators.combined import Combined
 from slackwater.operators.sums import Sums, is_linear
 from slackwater.plan import nodes as n
 from slackwater.plan.evaluation import NoValue
@@ -123,8 +125,8 @@ class Combiner:
         """The source had promised that time when the batch began; None if nobody knows."""
         self._steps: list[Step] = [step_of(node, OutputLatency.EAGER) for node in combining.chain]
         node = combining.aggregate
-        self._keys = node.keys
-        self._sums = Sums(node.aggregations, node.input.schema, node.schema)
+        sums = Sums(node.aggregations, node.input.schema, node.schema)
+        self._combined = Combined(pl.Schema({key: node.schema[key] for key in node.keys}), sums)
         self._before = before
         self._pays = True
 
@@ -136,7 +138,7 @@ class Combiner:
         late = rows.vs < self._before
         some = rows.where(~late) if late.any() else rows
         try:
-            sums = self._combined(some)
+            sums = self._added_up(some)
         except NoValue:
             # who judges says which rows these are
             return as_it_is
@@ -145,9 +147,11 @@ class Combiner:
             return as_it_is
         return [(sums, some.rows), (rows.where(late), 0)]
 
-    def _combined(self, rows: Batch) -> Batch:
+    def _added_up(self, rows: Batch) -> Batch:
         for step in self._steps:
-            said = step.on_batch(None, 0, rows)
-            assert isinstance(said, Batch), "what looks at one row has nothing else to say"
-            rows = said
-        return combined(rows, self._keys, self._sums)
+            said = step.on_batch(step.open(), 0, rows)
+            # what it may promise by itself is promised in the buckets
+            passed = said if isinstance(said, Batch) else said.rows
+            assert passed is not None, "what looks at one row answers it at once"
+            rows = passed
+        return self._combined.of(rows)

@@ -1,12 +1,13 @@
 """Dispatch: what is read from a source, as parcels for every bucket.
 
-A cti among the rows of an origin holds from its place on. Rows are judged by it in their buckets
+A promise among the rows of an origin holds from its place on. Rows are judged by it in their buckets
 (ctis.py), where repeated ones have been dropped. So that a bucket knows what was promised before a row,
-rows are sent in stretches, none of which has a row that breaks a cti of the same stretch; behind each,
-every bucket hears what is promised there. Of a valid stream, what is read at once is one stretch.
+rows are sent in stretches, none of which has a row that breaks a promise of the same stretch; behind
+each, the buckets hear what is promised there: all of them of ctis, those that it concerns of the rest
+(pledges.py). Of a valid stream, what is read at once is one stretch.
 
 Where nobody knows the order of rows (Spark's own readers give those of several files as they like), all
-ctis of a batch hold behind all of its rows.
+promises of a batch hold behind all of its rows. A disordered source promises ctis only.
 
 How far an origin has come is sent at the end, to every bucket.
 """
@@ -17,14 +18,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 
 from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.combining import Combiner
-from slackwater.distributed.parcels import From, Parcel, bucket_of, pack_counts, shared
+from slackwater.distributed.parcels import (
+    From,
+    Parcel,
+    bucket_of,
+    pack_counts,
+    pack_promises,
+    shared,
+)
+from slackwater.distributed.pledges import routed
 from slackwater.distributed.program import Target
 from slackwater.events import Batch
 from slackwater.plan.exchanges import ORIGIN
-from slackwater.punctuations import ExternalCti, Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import (
+    Closings,
+    ExternalCti,
+    Promise,
+    Punctuation,
+    gathered,
+    is_of_payloads,
+)
 from slackwater.times import BEGIN
 
 __all__ = ["Dispatch", "stretches"]
@@ -40,6 +58,9 @@ class _Told:
     promise: int = BEGIN
     latest: int = BEGIN
     counts: list[ExternalCti] = field(default_factory=list)
+    patterns: list[Promise] = field(default_factory=list)
+    """what nobody has been sent yet"""
+    schema: pl.Schema = field(default_factory=pl.Schema)
 
 
 class Dispatch:
@@ -66,10 +87,16 @@ class Dispatch:
         told.latest = max(told.latest, int(starts.max()) if len(starts) else BEGIN)
         controls = [placed.control for placed in batch.controls]
         told.counts += (each for each in controls if isinstance(each, ExternalCti))
-        ctis = [each.before for each in controls if isinstance(each, Punctuation)]
-        told.promise = max([told.promise, *ctis])
+        promises = [each for each in controls if isinstance(each, Punctuation | Closings)]
+        told.promise = max(told.promise, cti_of(promises))
+        told.schema = batch.schema
         part = part or self._task
-        for stretch, promise in stretches(batch) if self._ordered else [(batch.data(), BEGIN)]:
+        if self._ordered:
+            parts = stretches(batch)
+        else:
+            told.patterns += gathered(patterns_of(promises), batch.schema)
+            parts = iter([(batch.data(), list[Promise]())])
+        for stretch, behind in parts:
             shares = [(stretch, 0)] if self._combiner is None else self._combiner.shares(stretch)
             for rows, stand_for in shares:
                 sender = From(origin, part=part, first=self._sent)
@@ -79,14 +106,30 @@ class Dispatch:
                     made = parcels_of(sender, address, spread, self._buckets, stand_for)
                     yield from (parcel for parcel in made if parcel.rows)
                 self._sent += 1 + rows.rows
-            if promise > BEGIN:
+            yield from self._promised(origin, part, patterns_of(behind), batch.schema)
+            if (promise := cti_of(behind)) > BEGIN:
                 yield from self._to_all(From(origin, promise, part=part, first=self._sent))
                 self._sent += 1
+
+    def _promised(
+        self, origin: str, part: str, told: Sequence[Promise], schema: pl.Schema
+    ) -> Iterator[Parcel]:
+        """What is promised of payloads, for the buckets that it concerns."""
+        for target in self._to if told else ():
+            if target.columns in (None, (ORIGIN,)):
+                continue
+            for bucket, share in routed(told, target.columns, self._buckets):
+                data = pack_promises(share, schema)
+                yield Parcel(
+                    target.stage, bucket, target.feed, origin, part, self._sent, data=data
+                )  # fmt: skip
+        self._sent += bool(told)
 
     def end(self) -> Iterator[Parcel]:
         """How far all of these origins are."""
         part = f"{_LAST}{self._task}"
         for origin, told in self._told.items():
+            yield from self._promised(origin, part, told.patterns, told.schema)
             yield from self._to_all(From(origin, told.promise, told.latest, part=part, first=self._sent))
             for target in self._to:
                 if told.counts and target.columns == (ORIGIN,):
@@ -99,21 +142,39 @@ class Dispatch:
             yield from parcels_of(sender, (target.stage, target.feed), [], self._buckets)
 
 
-def stretches(batch: Batch) -> Iterator[tuple[Batch, int]]:
-    """Rows none of which breaks a cti among them, and what is promised behind them.
+def stretches(batch: Batch) -> Iterator[tuple[Batch, list[Promise]]]:
+    """Rows none of which breaks a promise among them, and what is promised behind them.
 
     >>> from slackwater.events import insert
     >>> from slackwater.punctuations import cti
     >>> said = [insert(1, 9, k=1), cti(5), insert(5, 9, k=2), insert(3, 9, k=3), cti(7)]
-    >>> [(list(rows), promise) for rows, promise in stretches(Batch.of(said))]
-    [([insert(1, 9, k=1), insert(5, 9, k=2)], 5), ([insert(3, 9, k=3)], 7)]
+    >>> [(list(rows), promises) for rows, promises in stretches(Batch.of(said))]
+    [([insert(1, 9, k=1), insert(5, 9, k=2)], [cti(5)]), ([insert(3, 9, k=3)], [cti(7)])]
     """
-    ctis = [(p.position, p.control.before) for p in batch.controls if isinstance(p.control, Punctuation)]
-    places = np.array([place for place, _ in ctis], dtype=np.int64)
+    broken = np.flatnonzero(Promises().broken_by(batch)).tolist() if batch.controls else []
+    # one by one only where it has to be told which of them a row breaks
+    placed = batch.controls
+    if broken:
+        placed = tuple(each for p in placed for each in p.control.spread(p.position))
+    promises = [(p.position, p.control) for p in placed if isinstance(p.control, Punctuation | Closings)]
+    promises.sort(key=lambda promise: promise[0])
+    told = [promise for _, promise in promises]
+    places = np.array([place for place, _ in promises], dtype=np.int64)
     start = known = 0
-    for row in np.flatnonzero(Promises().broken_by(batch)).tolist() if ctis else []:
+    for row in broken:
         here = int(np.searchsorted(places, row, side="right"))
         if here > known:
-            yield batch.slice(start, row), max(before for _, before in ctis[known:here])
+            yield batch.slice(start, row), gathered(told[known:here], batch.schema)
             start, known = row, here
-    yield batch.slice(start, batch.rows), max([before for _, before in ctis[known:]], default=BEGIN)
+    yield batch.slice(start, batch.rows), gathered(told[known:], batch.schema)
+
+
+def cti_of(told: Sequence[Promise]) -> int:
+    """The last of the ctis among these."""
+    ctis = (each.before for each in told if isinstance(each, Punctuation) and each.is_cti)
+    return max(ctis, default=BEGIN)
+
+
+def patterns_of(told: Sequence[Promise]) -> list[Promise]:
+    """The others."""
+    return [each for each in told if is_of_payloads(each)]

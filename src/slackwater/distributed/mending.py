@@ -21,6 +21,7 @@ from slackwater.ledger import Ledger
 from slackwater.operators import Now
 from slackwater.plan.exchanges import Mending
 from slackwater.plan.nodes import Source, walk
+from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
@@ -79,10 +80,10 @@ class Mender:
         at_work, entrance = self._partitions[origin], self._entrance
         schema = entrance.schema
         parts = (
-            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), parcel.promise)
+            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), parcel.ctis)
             for parcel in parcels
         )
-        rows = kept(at_work.edge, at_work.told, parts)
+        rows = kept(at_work.edge, Promises(at_work.told), parts)
         told: list[Control] = [count for parcel in parcels for count in parcel.counts]
         promise = max([parcel.promise for parcel in parcels], default=BEGIN)
         if promise > at_work.told:
@@ -94,7 +95,7 @@ class Mender:
         said = at_work.dataflow.take_output()
         for batch in said:
             for placed in batch.controls:
-                if isinstance(placed.control, Punctuation):
+                if isinstance(placed.control, Punctuation) and placed.control.is_cti:
                     at_work.promised = max(at_work.promised, placed.control.before)
         for entry in at_work.dataflow.ledger.take():
             self._ledger.write(

@@ -8,8 +8,9 @@ rows: what a bucket promises must not depend on whether it got any.
 A shuffle keeps no order. An origin may be read in several parts, whose names are in the order of its
 rows; the parcels of a part are numbered. `in_order` puts them right.
 
-What is no row travels without rows: counts of an external cti, for the bucket that mends its origin; and
-for all buckets, how the dial was turned (CONTROL) or just that time goes on (BEAT).
+What is no row travels without rows: promises about more than time, for the buckets that they concern;
+counts of an external cti, for the bucket that mends its origin; and for all buckets, how the dial was
+turned (CONTROL) or just that time goes on (BEAT).
 
 Rows go to the bucket of their key's hash, or of their origin's. That of keys is polars' hash, which may
 change with its version: state remembers by which version it was spread.
@@ -25,14 +26,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slackwater.distributed.narrow import narrowed, widened
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.identity import hash_rows
 from slackwater.plan.exchanges import EVERYWHERE, ORIGIN
-from slackwater.punctuations import ExternalCti
+from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation
+from slackwater.rows import changelog, from_changelog
 from slackwater.times import BEGIN, Times
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "CONTROL",
     "MOST_ROWS",
     "OFFSET",
+    "PROMISED",
     "SCHEMA",
     "SINK",
     "TAG",
@@ -48,10 +53,12 @@ __all__ = [
     "Parcel",
     "Tags",
     "bucket_of",
+    "buckets_of",
     "from_arrow",
     "in_order",
     "pack",
     "pack_counts",
+    "pack_promises",
     "shared",
     "spread",
     "to_arrow",
@@ -63,6 +70,8 @@ _MOST_BYTES = 2**31 - 1
 """... and of all that is sent together"""
 SINK = 0
 """the stage number of the end"""
+PROMISED = 4
+"""at the end: what a bucket promises of payloads; news of other kinds are in spark/news.py"""
 BEAT, CONTROL = -1, -2
 """what comes through no input of a stage: that time goes on, how the dial was turned"""
 
@@ -151,7 +160,7 @@ class Parcel:
     def sums(self) -> Batch:
         """The rows, if they were combined: they have columns of their own (operators/combined.py)."""
         assert self.data is not None, "they are there"
-        frame = pl.read_ipc_stream(io.BytesIO(self.data))
+        frame = widened(pl.read_ipc_stream(io.BytesIO(self.data)))
         vs, ve = (frame.get_column(name).to_numpy() for name in (_VS, _NEW))
         return Batch.inserts(vs, ve, frame.drop(_VS, _NEW))
 
@@ -163,7 +172,7 @@ class Parcel:
         """The rows, and who has told them if that is known."""
         if self.data is None:
             return Batch.empty(schema), None
-        frame = pl.read_ipc_stream(io.BytesIO(self.data))
+        frame = widened(pl.read_ipc_stream(io.BytesIO(self.data)))
         times = (frame[name].to_numpy() for name in (_VS, _OLD, _NEW) if name in frame.columns)
         vs, *ends = times
         old, new = ends if len(ends) > 1 else (vs, ends[0])
@@ -171,6 +180,18 @@ class Parcel:
         if BY in frame.columns:
             tags = Tags(*(frame[name].to_numpy() for name in (BY, TAG, OFFSET)))
         return Batch(vs, old, new, frame.select(schema.names())), tags
+
+    @property
+    def ctis(self) -> list[Promise]:
+        """What holds of time behind the rows, if anything is said of it."""
+        return [Punctuation(self.promise)] if self.promise > BEGIN else []
+
+    def promises(self, schema: pl.Schema) -> list[Promise]:
+        """The promises that it holds instead of rows."""
+        if self.rows or self.data is None:
+            return []
+        told = from_changelog(pl.read_ipc_stream(io.BytesIO(self.data)), schema)
+        return [p.control for p in told.controls if isinstance(p.control, Punctuation | Closings)]
 
     @property
     def counts(self) -> list[ExternalCti]:
@@ -185,6 +206,13 @@ def pack_counts(told: Iterable[ExternalCti]) -> bytes:
     return json.dumps([(each.before, each.count, each.since) for each in told]).encode()
 
 
+def pack_promises(told: Sequence[Promise], schema: pl.Schema) -> bytes:
+    """Promises as bytes: rows of a changelog."""
+    out = io.BytesIO()
+    changelog(Batch.empty(schema).followed_by(told)).write_ipc_stream(out, compression="uncompressed")
+    return out.getvalue()
+
+
 def pack(batch: Batch) -> bytes:
     """Rows as bytes. Inserts alone need no old end."""
     times = [pl.Series(_VS, batch.vs)]
@@ -192,9 +220,8 @@ def pack(batch: Batch) -> bytes:
         times.append(pl.Series(_OLD, batch.old_ve))
     times.append(pl.Series(_NEW, batch.new_ve))
     out = io.BytesIO()
-    pl.DataFrame([*times, *batch.payload.get_columns()]).write_ipc_stream(
-        out, compression="uncompressed"
-    )
+    frame = narrowed(pl.DataFrame([*times, *batch.payload.get_columns()]))
+    frame.write_ipc_stream(out, compression="uncompressed")
     return out.getvalue()
 
 
@@ -208,9 +235,7 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
     if buckets == 1 or not columns:
         yield 0, batch
         return
-    hashes = hash_rows(batch.payload.select(columns), _SEED)
-    # numbers of 16 bits are sorted by their digits
-    bucket = (hashes % np.uint64(buckets)).astype(np.uint16 if buckets < 2**16 else np.int64)
+    bucket = buckets_of(batch.payload, columns, buckets)
     together = batch.take(np.argsort(bucket, kind="stable"))
     stops = np.cumsum(np.bincount(bucket, minlength=buckets))
     start = 0
@@ -218,6 +243,13 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
         if stop > start:
             yield number, together.slice(start, stop)
         start = stop
+
+
+def buckets_of(payload: pl.DataFrame, columns: Sequence[str], buckets: int) -> npt.NDArray[Any]:
+    """The bucket of each payload, if they are spread by these columns."""
+    hashes = hash_rows(payload.select(columns), _SEED)
+    # numbers of 16 bits are sorted by their digits
+    return (hashes % np.uint64(buckets)).astype(np.uint16 if buckets < 2**16 else np.int64)
 
 
 def shared(

@@ -28,7 +28,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """of what buckets remember; another one cannot be read"""
 
 
@@ -61,6 +61,11 @@ class Program:
     def schema(self) -> pl.Schema:
         """The columns of what comes out."""
         return self.cut.root.schema
+
+    @property
+    def origins_of_answer(self) -> list[str]:
+        """The buckets that the answer comes from, by name."""
+        return ["0"] if self.cut.spread == () else [str(bucket) for bucket in range(self.buckets)]
 
     def stage(self, number: int) -> Stage:
         """Stages are numbered from 1."""

@@ -79,6 +79,12 @@ class Frontier:
         """What each origin has promised itself."""
         return {name: origin.promised for name, origin in self.origins.items()}
 
+    def unended(self) -> list[str]:
+        """The origins that can still say something; of those that are not known yet, any names."""
+        missing = self.policy.partitions - len(self.origins)
+        known = [name for name, origin in self.origins.items() if origin.promised < INF]
+        return [*known, *(f"\0{number}" for number in range(missing))]
+
     def _of(self, origin: Origin) -> int:
         if self.policy.lateness is None or origin.latest == BEGIN:
             return origin.promised

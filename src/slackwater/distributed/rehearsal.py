@@ -14,7 +14,8 @@ from slackwater.consistency import Dial
 from slackwater.distributed.bucket import Bucket, Said, pack_turn
 from slackwater.distributed.combining import Combiner
 from slackwater.distributed.dispatch import Dispatch
-from slackwater.distributed.parcels import BEAT, CONTROL, SINK, Parcel, in_order
+from slackwater.distributed.parcels import BEAT, CONTROL, PROMISED, SINK, Parcel, in_order
+from slackwater.distributed.pledges import Pledges
 from slackwater.distributed.program import Program
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
@@ -49,6 +50,7 @@ class Rehearsal:
         """what each source has promised, all of its partitions together"""
         self.combines = False
         """whether rows are combined before they are sent, where they may be; there are no ctis then"""
+        self._pledges = Pledges(program.schema, program.cut.spread)
         self.ledger = Ledger()
         self.output = Output(program.schema, self.ledger, program.properties)
 
@@ -106,8 +108,12 @@ class Rehearsal:
 
     def _deliver(self, parcels: list[Parcel]) -> None:
         """The rows of all buckets, then the least of their promises."""
+        schema = self._program.schema
+        told = {p.origin: p.promises(schema) for p in parcels if p.feed == PROMISED}
+        patterns = self._pledges.hear(told, self._program.origins_of_answer)
+        parcels = [parcel for parcel in parcels if parcel.feed != PROMISED]
         parts = [p.batch(self._program.schema) for p in in_order(parcels)]
         promise = min(parcel.promise for parcel in parcels)
         whole = Batch.concat([Batch.empty(self._program.schema), *parts])
-        told = [Punctuation(promise)] if promise > self.output.settled_until else []
-        self.output.append(whole.followed_by(told))
+        ctis = [Punctuation(promise)] if promise > self.output.settled_until else []
+        self.output.append(whole.followed_by([*patterns, *ctis]))

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["absorb", "link_all", "pop", "pop_before", "pop_due", "pop_frozen", "push"]
+__all__ = ["absorb", "link_all", "pop", "pop_before", "pop_due", "pop_frozen", "push", "take_out"]
 
 INF = np.int64(2**63 - 1)
 SLOTS, CELLS, BY_SYNC, BY_DUE, LIVE = 0, 1, 2, 3, 4
@@ -214,11 +214,24 @@ def pop_due(limit, counts, live, cell, above, below, cell_head, due_time, due_sl
 
 
 @njit(cache=True)
-def pop_frozen(cti, limit, counts, new, live, cell, above, below, cell_head, sync_time, sync_slot):
+def take_out(slots, counts, live, cell, above, below, cell_head):
+    """Release these changes, which are alive. Their entries in the heaps become stale."""
+    for slot in slots:
+        live[slot] = False
+        counts[LIVE] -= 1
+        _unlink(slot, cell, above, below, cell_head)
+
+
+@njit(cache=True)
+def pop_frozen(
+    cti, limit, counts, new, live, known, cell, above, below, cell_head, sync_time, sync_slot
+):
     """Release inserts in order of start, up to the limit, or the first whose end may still change.
 
-    Their slots, and the start of that first one (INF if there is none). All changes are inserts, so
-    that their sync is their start and never moves.
+    An end is known if it is before the cti, or marked so; in the latter case the start must not be
+    after the cti, for something that starts before it may still come. Their slots, and the start of
+    that first one (INF if there is none). All changes are inserts, so that their sync is their start
+    and never moves.
     """
     out = np.empty(counts[LIVE], dtype=np.int64)
     size = 0
@@ -227,7 +240,8 @@ def pop_frozen(cti, limit, counts, new, live, cell, above, below, cell_head, syn
         if live[slot]:
             if sync_time[0] > limit:
                 break
-            if new[slot] >= cti and cti != INF:
+            in_order = known[slot] and sync_time[0] <= cti
+            if new[slot] >= cti and cti != INF and not in_order:
                 return out[:size], sync_time[0]
             live[slot] = False
             counts[LIVE] -= 1

@@ -17,7 +17,9 @@ from numba import njit
 
 from slackwater.kernels.slabs import NOTHING
 
-__all__ = ["forget_ended", "relink"]
+__all__ = ["close", "forget_ended", "relink"]
+
+INF = np.int64(2**63 - 1)
 
 
 @njit(cache=True, inline="always")
@@ -91,12 +93,32 @@ def relink(start, size, rows, said, key, changed, gap, write, o_place, o_old, o_
 def forget_ended(start, size, room, said, gap, cti):
     """Drop the chains to which no time from cti on can be linked."""
     for k in range(len(size)):
-        gone = 0
-        while gone < size[k]:
-            last = said[start[k] + gone]
-            if last >= cti or _linked(last, cti, gap):
-                break
-            gone += 1
-        start[k] += gone
-        size[k] -= gone
-        room[k] -= gone
+        _forget_ended(start, size, room, said, gap, k, cti)
+
+
+@njit(cache=True)
+def close(start, size, room, said, gap, keys, until):
+    """The same for some keys, of each from a time of its own on; at INF all. How many rows went."""
+    went = 0
+    for i in range(len(keys)):
+        k = keys[i]
+        before = size[k]
+        if until[i] == INF:
+            size[k] = 0
+        else:
+            _forget_ended(start, size, room, said, gap, k, until[i])
+        went += before - size[k]
+    return went
+
+
+@njit(cache=True)
+def _forget_ended(start, size, room, said, gap, k, cti):
+    gone = 0
+    while gone < size[k]:
+        last = said[start[k] + gone]
+        if last >= cti or _linked(last, cti, gap):
+            break
+        gone += 1
+    start[k] += gone
+    size[k] -= gone
+    room[k] -= gone

@@ -46,6 +46,7 @@ from slackwater.kernels.prefetch import prefetch, prefetch_at
 
 __all__ = [
     "by_key",
+    "close",
     "compact",
     "emit",
     "make_room",
@@ -77,6 +78,8 @@ CHUNK = 1024
 
 _LEAST_ROOM = 2
 """as a power of two: a slab that is smaller would soon move"""
+FEW_ENTRIES = 64
+"""are moved whenever one before them goes"""
 _FEW = 24
 _TRIED = 4096
 """so many rows show whether their changes meet"""
@@ -176,10 +179,10 @@ def _is_nothing(changes, i, labels):
 
 
 @njit(cache=True, inline="always")
-def _is_before(changes, i, j, labels):
-    """Whether change i comes before change j of the same key."""
-    if changes[i, TIME] != changes[j, TIME]:
-        return changes[i, TIME] < changes[j, TIME]
+def _is_before(changes, i, time, j, other, labels):
+    """Whether change i, at that time, comes before change j of the same key, at the other time."""
+    if time != other:
+        return time < other
     for a in range(LABELS, LABELS + labels):
         if changes[i, a] != changes[j, a]:
             return changes[i, a] < changes[j, a]
@@ -187,37 +190,49 @@ def _is_before(changes, i, j, labels):
 
 
 @njit(cache=True)
-def _sort_changes(index, low, high, spare, changes, labels):
-    """Sort index[low:high] by time and labels; stable."""
-    is_sorted = True
+def _insert_each(index, times, low, high, most, changes, labels):
+    """Sort index[low:high], one after the other; how far it has come with moves of so many places."""
     for i in range(low + 1, high):
-        if _is_before(changes, index[i], index[i - 1], labels):
-            is_sorted = False
-            break
-    if is_sorted:
+        own, time = index[i], times[i]
+        j = i
+        while j > low and _is_before(changes, own, time, index[j - 1], times[j - 1], labels):
+            index[j], times[j] = index[j - 1], times[j - 1]
+            j -= 1
+        index[j], times[j] = own, time
+        most -= i - j
+        if most < 0:
+            return i + 1
+    return high
+
+
+@njit(cache=True)
+def _sort_changes(index, times, high, spare, spare_times, changes, labels):
+    """Sort index[:high], with their times, by time and labels; stable."""
+    # most are nearly in order
+    done = _insert_each(index, times, 0, high, _FEW * high // 2, changes, labels)
+    if done == high:
         return
-    for block in range(low, high, _FEW):
-        for i in range(block + 1, min(block + _FEW, high)):
-            own = index[i]
-            j = i
-            while j > block and _is_before(changes, own, index[j - 1], labels):
-                index[j] = index[j - 1]
-                j -= 1
-            index[j] = own
+    for block in range(done // _FEW * _FEW, high, _FEW):
+        _insert_each(index, times, block, min(block + _FEW, high), _FEW * _FEW, changes, labels)
     width = _FEW
-    while width < high - low:
-        for block in range(low, high, 2 * width):
+    while width < high:
+        for block in range(0, high, 2 * width):
             middle, stop = min(block + width, high), min(block + 2 * width, high)
-            if middle == stop or not _is_before(changes, index[middle], index[middle - 1], labels):
+            if middle == stop or not _is_before(
+                changes, index[middle], times[middle], index[middle - 1], times[middle - 1], labels
+            ):
                 continue
             spare[block:middle] = index[block:middle]
+            spare_times[block:middle] = times[block:middle]
             i, j, w = block, middle, block
             while i < middle:
-                if j < stop and _is_before(changes, index[j], spare[i], labels):
-                    index[w] = index[j]
+                if j < stop and _is_before(
+                    changes, index[j], times[j], spare[i], spare_times[i], labels
+                ):
+                    index[w], times[w] = index[j], times[j]
                     j += 1
                 else:
-                    index[w] = spare[i]
+                    index[w], times[w] = spare[i], spare_times[i]
                     i += 1
                 w += 1
         width *= 2
@@ -227,47 +242,56 @@ def _sort_changes(index, low, high, spare, changes, labels):
 def by_key(
     changes, count, labels,
     head,  # for each key -1; so again afterwards
-    out, keys, first,  # room for as many
+    out, together, keys, first,  # room for as many
 ):  # fmt: skip
     """Changes of each key together, by time and labels, equal ones summed.
 
     How many keys, and how many changes are left; `first` says where each key's changes start.
     """
-    following = np.empty(count, dtype=np.int64)
-    index = np.empty(count, dtype=np.int64)
-    spare = np.empty(count, dtype=np.int64)
-    for i in range(count - 1, -1, -1):
-        if i >= _AHEAD:
-            prefetch_at(head, changes[i - _AHEAD, KEY])
-        k = changes[i, KEY]
-        following[i] = head[k]
-        head[k] = i
-    touched = w = 0
+    met = 0
     for i in range(count):
+        if i + _AHEAD < count:
+            prefetch_at(head, changes[i + _AHEAD, KEY])
         k = changes[i, KEY]
-        at = head[k]
-        if at < 0:
-            continue
+        if head[k] < 0:
+            head[k] = met
+            keys[met], first[met] = k, 0
+            met += 1
+        first[head[k]] += 1
+    most = total = 0
+    for n in range(met):
+        most = max(most, first[n])
+        first[n], total = total, total + first[n]
+    for i in range(count):
+        if i + _AHEAD < count:
+            prefetch_at(head, changes[i + _AHEAD, KEY])
+        n = head[changes[i, KEY]]
+        _copy(changes, i, together, first[n])
+        first[n] += 1
+    index = np.empty(most, dtype=np.int64)
+    times = np.empty(most, dtype=np.int64)
+    spare = np.empty(most, dtype=np.int64)
+    spare_times = np.empty(most, dtype=np.int64)
+    touched = w = begin = 0
+    for n in range(met):
+        k, end = keys[n], first[n]
         head[k] = -1
-        n = 0
-        while at >= 0:
-            index[n] = at
-            at = following[at]
-            n += 1
-        if n > 1:
-            _sort_changes(index, 0, n, spare, changes, labels)
+        for j in range(begin, end):
+            index[j - begin], times[j - begin] = j, together[j, TIME]
+        _sort_changes(index, times, end - begin, spare, spare_times, together, labels)
         start = w
-        for j in range(n):
+        for j in range(end - begin):
             own = index[j]
-            if j > 0 and not _is_before(changes, index[j - 1], own, labels):
-                _add_change(changes, own, out, w - 1, labels)
+            if j > 0 and not _is_before(together, index[j - 1], times[j - 1], own, times[j], labels):
+                _add_change(together, own, out, w - 1, labels)
                 continue
             if w > start and _is_nothing(out, w - 1, labels):
                 w -= 1
-            _copy(changes, own, out, w)
+            _copy(together, own, out, w)
             w += 1
         if _is_nothing(out, w - 1, labels):
             w -= 1
+        begin = end
         if w > start:
             keys[touched], first[touched] = k, start
             touched += 1
@@ -641,19 +665,64 @@ def purge(slabs, entries, cti):
         if k + _AHEAD < len(slabs):
             prefetch(entries, slabs[k + _AHEAD, START])
         start, n = slabs[k, START], slabs[k, SIZE]
-        gone = 0
-        while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
-            gone += 1
-        if gone + 1 == n:
-            last = start + gone
-            if entries[last, SUMS] == 0 and entries[last, TIME] < cti:
-                gone = n
+        gone = frozen_in(entries, start, n, cti)
         if gone > 0:
             for x in range(start, start + n - gone):
                 _copy(entries, x + gone, entries, x)
             slabs[k, SIZE] = n - gone
         left += n - gone
     return left
+
+
+@njit(cache=True, inline="always")
+def leave(slabs, entries, free, k):
+    """A key is done with: its room is for others. How many entries it had."""
+    start, size, room, _ = slabs[k]
+    if room > 0:
+        n = _rooms(room)
+        entries[start, TIME] = free[n]
+        free[n] = start
+    slabs[k, START] = slabs[k, SIZE] = slabs[k, ROOM] = 0
+    return size
+
+
+@njit(cache=True)
+def close(slabs, entries, free, keys, until):
+    """Forget the entries of these keys whose row ended before a time, of each its own; at INF all.
+
+    How many went. Of many entries few are not worth moving the others: half of them may stay behind.
+    """
+    went = 0
+    for i in range(len(keys)):
+        if i + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[i + 2 * _AHEAD])
+            prefetch(entries, slabs[keys[i + _AHEAD], START])
+        k = keys[i]
+        if until[i] == INF:
+            went += leave(slabs, entries, free, k)
+            slabs[k, MARK] = 0
+            continue
+        start, n = slabs[k, START], slabs[k, SIZE]
+        gone = frozen_in(entries, start, n, until[i])
+        if gone > 0 and (n <= FEW_ENTRIES or 2 * gone >= n):
+            for x in range(start, start + n - gone):
+                _copy(entries, x + gone, entries, x)
+            slabs[k, SIZE] = n - gone
+            went += gone
+    return went
+
+
+@njit(cache=True, inline="always")
+def frozen_in(entries, start, n, cti):
+    """How many of a key's entries have a row that ended before the cti."""
+    gone = 0
+    while gone + 1 < n and entries[start + gone + 1, TIME] < cti:
+        gone += 1
+    if gone + 1 == n:
+        last = start + gone
+        if entries[last, SUMS] == 0 and entries[last, TIME] < cti:
+            gone = n
+    return gone
 
 
 @njit(cache=True)

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from slackwater.kernels.prefetch import prefetch, prefetch_at
+from slackwater.times import INF
 
 __all__ = [
     "ALIVE",
@@ -175,8 +176,11 @@ def find(slots, groups, more, key, vs):
 
 
 @njit(cache=True)
-def survivors(groups, n_groups, more, cti):
-    """Pack what no cti has frozen: groups that have an end from it on. How much is left of both."""
+def survivors(groups, n_groups, more, frontier):
+    """Pack what is not frozen: groups that have an end from the frontier of their key on.
+
+    How much is left of both. Where the frontier is the end of time, nothing is.
+    """
     kept = 0
     kept_more = 0
     packed = np.empty_like(more)
@@ -187,7 +191,8 @@ def survivors(groups, n_groups, more, cti):
             if more[end, _COPIES] > 0:
                 latest = max(latest, more[end, _END])
             end = more[end, _NEXT]
-        if groups[i, ALIVE] == 0 or latest < cti:
+        before = frontier[groups[i, KEY]]
+        if groups[i, ALIVE] == 0 or latest < before or before == INF:
             continue
         end = groups[i, MORE]
         groups[kept] = groups[i]

@@ -27,7 +27,7 @@ from slackwater.identity import hash_rows
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
-__all__ = ["Keys", "hashes_of", "pack", "same_rows"]
+__all__ = ["Keys", "hashes_of", "is_fixed", "of_places", "pack", "places", "same_rows"]
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -44,6 +44,7 @@ _BITS = 63
 _AHEAD = 8
 """rounds between fetching a place and going there"""
 _NAN = np.array([np.nan]).view(np.int64)[0]
+_SIGN = np.int64(-(2**63))
 
 
 @dataclass(slots=True)
@@ -103,6 +104,14 @@ class Keys:
                 self._rebuild(more)
         return numbers
 
+    def find(self, payload: pl.DataFrame) -> Ints:
+        """The number of each row's key; -1 if it has none."""
+        if self.is_fixed:
+            found: Ints = _find_rows(self.slots, self.values, _encoded(payload, list(self.schema)))
+            return found
+        keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
+        return self._find_others(keys, hash_rows(keys))
+
     # keys of fixed width
 
     def _decoded(self, rows: Ints) -> pl.DataFrame:
@@ -138,6 +147,19 @@ class Keys:
             found[wanted[same]] = candidates[same]
             skip[wanted[~same]] += 1
             wanted = wanted[~same]
+        return found
+
+    def _find_others(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
+        found = np.full(keys.height, _FREE, dtype=np.int64)
+        wanted = np.arange(keys.height)
+        skip = np.zeros(keys.height, dtype=np.int64)
+        while len(wanted):
+            candidates = _find(self.slots, self.hashes, hashes[wanted], skip[wanted])
+            wanted, candidates = wanted[candidates != _FREE], candidates[candidates != _FREE]
+            same = _same_rows(keys[wanted], self.take(candidates))
+            found[wanted[same]] = candidates[same]
+            wanted = wanted[~same]
+            skip[wanted] += 1
         return found
 
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
@@ -227,6 +249,34 @@ def _encoded(frame: pl.DataFrame, names: list[str]) -> Ints:
             rows[nulls, i] = 0
             rows[:, -1] |= nulls.astype(np.int64) << i
     return rows
+
+
+def places(column: pl.Series) -> tuple[Ints, Mask | None]:
+    """Integers that are in the order of the values, without gaps; and which values are null, if any.
+
+    A NaN is above all numbers. Of columns of fixed width.
+    """
+    values, nulls = _as_integers(column)
+    if column.dtype == pl.UInt64:
+        values ^= _SIGN
+    elif column.dtype.is_float():
+        # below zero the bits count downwards, and -0.0 is gone
+        values = np.where(values < 0, (values ^ ~_SIGN) + 1, values)
+    return values, nulls
+
+
+def of_places(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
+    """The values again."""
+    if dtype == pl.UInt64:
+        values = values ^ _SIGN  # they are not ours
+    elif dtype.is_float():
+        values = np.where(values < 0, (values - 1) ^ ~_SIGN, values)
+    return _from_integers(name, values, dtype)
+
+
+def is_fixed(dtype: pl.DataType) -> bool:
+    """Whether values of the type have a fixed width, and with it a place among integers."""
+    return _is_fixed(dtype)
 
 
 def _is_fixed(dtype: pl.DataType) -> bool:
@@ -350,6 +400,32 @@ def _find_or_add(slots, stored, size, rows, numbers, done):
             size += 1
         numbers[i] = number
     return len(rows), size
+
+
+@njit(cache=True)
+def _find_rows(slots, stored, rows):
+    """The number of each row, or -1."""
+    mask = np.uint64(len(slots) - 1)
+    numbers = np.empty(len(rows), dtype=np.int64)
+    places = np.empty(len(rows), dtype=np.uint64)
+    for i in range(len(rows)):
+        places[i] = _mixed(_hash_row(rows, i)) & mask
+    for i in range(len(rows)):
+        if i + 2 * _AHEAD < len(rows):
+            prefetch_at(slots, places[i + 2 * _AHEAD])
+            prefetch(stored, max(0, slots[places[i + _AHEAD]]))
+        at = places[i]
+        number = slots[at]
+        while number >= 0:
+            same = True
+            for a in range(rows.shape[1]):
+                same = same and stored[number, a] == rows[i, a]
+            if same:
+                break
+            at = (at + np.uint64(1)) & mask
+            number = slots[at]
+        numbers[i] = number
+    return numbers
 
 
 @njit(cache=True)

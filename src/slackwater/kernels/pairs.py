@@ -5,7 +5,8 @@ pool is (vs, ve, hash, number of the payload), a row of `slabs` says where a key
 events it holds, how many would fit, and an upper bound of their ends. Slabs that are long are cut into
 blocks, and `latest` has such a bound for each block: a search passes over what ended long ago.
 
-- `insert` merges new events into the slabs, from the back: it touches what comes after them, no more.
+- `arranged` puts new events in order: by key with a count, by start one by one, since they nearly are.
+- `insert` merges them into the slabs, from the back: it touches what comes after them, no more.
 - `adjust` moves the ends of events, found by (vs, hash, end), and notes the least that each end was; an
   event that is gone stays behind with ve = vs, where it overlaps nothing, until the next `survivors`.
 - `overlapping` finds, for events whose end moved, whom that concerns. Where an event of [vs, before)
@@ -26,7 +27,20 @@ from numba import njit
 
 from slackwater.kernels.prefetch import prefetch
 
-__all__ = ["BLOCK", "COLUMNS", "adjust", "insert", "overlapping", "rebuild", "room_needed", "survivors"]
+__all__ = [
+    "BLOCK",
+    "COLUMNS",
+    "adjust",
+    "arranged",
+    "close",
+    "events_of",
+    "insert",
+    "overlapping",
+    "places",
+    "rebuild",
+    "room_needed",
+    "survivors",
+]
 
 BLOCK = 32
 COLUMNS = 4
@@ -36,6 +50,8 @@ START, SIZE, ROOM, LATEST = range(COLUMNS)
 BEGIN = np.int64(-(2**63))
 INF = np.int64(2**63 - 1)
 
+_FEW = 8
+"""places that a new event moves on the average; beyond that, they are not sorted one by one"""
 _AHEAD = 16
 """rounds between fetching a slab's place, and then its first events, and going there"""
 
@@ -100,17 +116,64 @@ def _copy(pool, source, target):
 
 
 @njit(cache=True)
-def _by_hash(key, vs, hashes, order):
-    """Order equal starts by hash, given the order by (key, vs)."""
+def places(key, keys):
+    """Where each event goes if those of a key are put together, in their order."""
+    following = np.zeros(keys + 1, dtype=np.int64)
+    for k in key:
+        following[k + 1] += 1
+    for k in range(keys):
+        following[k + 1] += following[k]
+    place = np.empty(len(key), dtype=np.int64)
+    for i in range(len(key)):
+        place[i] = following[key[i]]
+        following[key[i]] += 1
+    return place
+
+
+@njit(cache=True, inline="always")
+def _is_behind(pool, i, vs, hashed):
+    return pool[i, VS] > vs or (pool[i, VS] == vs and pool[i, HASH] > hashed)
+
+
+@njit(cache=True)
+def arranged(place, key, vs, ve, hashes, first_row):
+    """Events as they lie in a pool, by (key, vs, hash), and the key of each. `place` has them by key.
+
+    Event i has the payload number first_row + i.
+    """
+    own = np.empty(len(key), dtype=np.int64)
+    events = np.empty((len(key), COLUMNS), dtype=np.int64)
+    for i in range(len(key)):
+        own[place[i]] = key[i]
+        _put(events, place[i], vs[i], ve[i], hashes[i], first_row + i)
     i = 0
-    while i < len(order):
+    while i < len(own):
         j = i + 1
-        while j < len(order) and key[order[j]] == key[order[i]] and vs[order[j]] == vs[order[i]]:
+        moves = 0
+        # most come nearly in order
+        while j < len(own) and own[j] == own[i] and moves <= _FEW * (j - i):
+            e_vs, e_ve, hashed, row = events[j, VS], events[j, VE], events[j, HASH], events[j, ROW]
+            at = j
+            while at > i and _is_behind(events, at - 1, e_vs, hashed):
+                _copy(events, at - 1, at)
+                at -= 1
+            _put(events, at, e_vs, e_ve, hashed, row)
+            moves += j - at
             j += 1
-        if j - i > 1:
-            run = order[i:j].copy()
-            order[i:j] = run[np.argsort(hashes[run])]
+        if j < len(own) and own[j] == own[i]:
+            while j < len(own) and own[j] == own[i]:
+                j += 1
+            _sort(events[i:j])
         i = j
+    return own, events
+
+
+@njit(cache=True)
+def _sort(events):
+    """Any events, by (vs, hash)."""
+    # the lesser first: the other order keeps what is equal as it is
+    by_hash = events[np.argsort(events[:, HASH], kind="mergesort")]
+    events[:] = by_hash[np.argsort(by_hash[:, VS], kind="mergesort")]
 
 
 @njit(cache=True, inline="always")
@@ -121,20 +184,16 @@ def _fetch_last(slabs, pool, k):
 
 
 @njit(cache=True)
-def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
-    """Merge events, in the `order` by (key, vs), into their slabs; the new top and where each lies.
-
-    Event i has the payload number first_row + i.
-    """
-    _by_hash(key, vs, hashes, order)
-    where = np.empty(len(order), dtype=np.int64)
+def insert(slabs, pool, latest, top, key, events):
+    """Merge events, arranged by (key, vs, hash), into their slabs; the new top and where each lies."""
+    where = np.empty(len(key), dtype=np.int64)
     i = 0
-    while i < len(order):
-        k = key[order[i]]
+    while i < len(key):
+        k = key[i]
         j = i
-        while j < len(order) and key[order[j]] == k:
-            if j + _AHEAD < len(order):
-                _fetch_last(slabs, pool, key[order[j + _AHEAD]])
+        while j < len(key) and key[j] == k:
+            if j + _AHEAD < len(key):
+                _fetch_last(slabs, pool, key[j + _AHEAD])
             j += 1
         size = slabs[k, SIZE]
         if size + (j - i) > slabs[k, ROOM]:
@@ -148,19 +207,16 @@ def insert(slabs, pool, latest, top, key, vs, ve, hashes, order, first_row):
         end = slabs[k, LATEST] if size else BEGIN
         last = size - 1
         to = size + (j - i) - 1
-        for at in range(j - 1, i - 1, -1):
-            n = order[at]
-            while last >= 0 and (
-                pool[start + last, VS] > vs[n]
-                or (pool[start + last, VS] == vs[n] and pool[start + last, HASH] > hashes[n])
-            ):
+        for e in range(j - 1, i - 1, -1):
+            vs, ve, hashed = events[e, VS], events[e, VE], events[e, HASH]
+            while last >= 0 and _is_behind(pool, start + last, vs, hashed):
                 _copy(pool, start + last, start + to)
                 last -= 1
                 to -= 1
-            _put(pool, start + to, vs[n], ve[n], hashes[n], first_row + n)
-            where[at] = start + to
+            _put(pool, start + to, vs, ve, hashed, events[e, ROW])
+            where[e] = start + to
             to -= 1
-            end = max(end, ve[n])
+            end = max(end, ve)
         slabs[k, SIZE] = size + (j - i)
         slabs[k, LATEST] = end
         _bound(slabs, k, pool, latest, to + 1)
@@ -267,13 +323,70 @@ def overlapping(slabs, pool, latest, key, vs, before, now, first, o_vs, o_old, o
     return len(key), out
 
 
+@njit(cache=True, inline="always")
+def _is_done(vs, end, own_cti, other_cti):
+    return end == vs or ((end < own_cti or own_cti == INF) and end <= other_cti)
+
+
+@njit(cache=True)
+def close(slabs, pool, latest, keys, own_cti, other_cti):
+    """Forget the events of some keys that can no longer matter; the payload numbers of those that went.
+
+    Their room stays with the key.
+    """
+    total = 0
+    for i in range(len(keys)):
+        if i + _AHEAD < len(keys):
+            prefetch(slabs, keys[i + _AHEAD])
+        total += slabs[keys[i], SIZE]
+    gone = np.empty(total, dtype=np.int64)
+    count = 0
+    for i in range(len(keys)):
+        if i + _AHEAD < len(keys):
+            prefetch(pool, slabs[keys[i + _AHEAD], START])
+        k = keys[i]
+        start, size = slabs[k, START], slabs[k, SIZE]
+        to, first = start, -1
+        for at in range(start, start + size):
+            if _is_done(pool[at, VS], pool[at, VE], own_cti[i], other_cti[i]):
+                gone[count] = pool[at, ROW]
+                count += 1
+                if first < 0:
+                    first = at - start
+            else:
+                if to != at:
+                    _copy(pool, at, to)
+                to += 1
+        slabs[k, SIZE] = to - start
+        if first >= 0:
+            _bound(slabs, k, pool, latest, first)
+    return gone[:count]
+
+
+@njit(cache=True)
+def events_of(slabs, pool, keys):
+    """The payload numbers of the events of some keys, and of which of the keys each is."""
+    total = 0
+    for k in keys:
+        total += slabs[k, SIZE]
+    row, which = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    n = 0
+    for i in range(len(keys)):
+        start = slabs[keys[i], START]
+        for at in range(start, start + slabs[keys[i], SIZE]):
+            row[n], which[n] = pool[at, ROW], i
+            n += 1
+    return row, which
+
+
 @njit(cache=True)
 def survivors(slabs, pool, own_cti, other_cti, alive):
     """The events that can still change or meet a change, with their keys, in the order of the slabs.
 
     No element of its own stream can name an event that ends before that stream's cti, and none of the
-    other stream concerns one that ends at that one's cti or before it. `alive` has a place for each
-    payload, and says then which are left; the slabs are empty afterwards.
+    other stream concerns one that ends at that one's cti or before it; there is one of each for every
+    key. `alive` has a place for each payload, and says then which are left; the slabs are empty
+    afterwards.
     """
     total = slabs[:, SIZE].sum()
     key = np.empty(total, dtype=np.int64)
@@ -286,7 +399,7 @@ def survivors(slabs, pool, own_cti, other_cti, alive):
         start = slabs[k, START]
         for at in range(start, start + slabs[k, SIZE]):
             end = pool[at, VE]
-            if end == pool[at, VS] or ((end < own_cti or own_cti == INF) and end <= other_cti):
+            if _is_done(pool[at, VS], end, own_cti[k], other_cti[k]):
                 continue
             key[count] = k
             events[count, VS], events[count, VE] = pool[at, VS], end

@@ -22,6 +22,8 @@ from __future__ import annotations
 from numba import njit
 
 from slackwater.kernels.endpoints import (
+    FEW_ENTRIES,
+    INF,
     LABELS,
     MARK,
     SIZE,
@@ -32,10 +34,11 @@ from slackwater.kernels.endpoints import (
     TIME,
     _first_from,
     _rooms,
+    leave,
 )
 from slackwater.kernels.prefetch import prefetch
 
-__all__ = ["COUNT", "CURSOR", "S_COUNT", "S_KEY", "S_LABELS", "follow", "forget", "script_room"]
+__all__ = ["COUNT", "CURSOR", "S_COUNT", "S_KEY", "S_LABELS", "close", "follow", "forget", "script_room"]
 
 COUNT = 1
 CURSOR = MARK
@@ -177,16 +180,43 @@ def forget(slabs, records, labels, cti, script):
         if k + _AHEAD < len(slabs):
             prefetch(records, slabs[k + _AHEAD, START])
             prefetch(records, slabs[k + _AHEAD, START] + slabs[k + _AHEAD, SIZE] - 1)
-        base, size, _, at = slabs[k]
-        gone = _first_from(records, base, size, cti)
-        while at < gone:
-            _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
-            n += 1
-            at += 1
-        for x in range(base, base + size - gone):
-            for a in range(2 + labels):
-                records[x, a] = records[x + gone, a]
-        slabs[k, SIZE] = size - gone
-        slabs[k, CURSOR] = at - gone
-        left += size - gone
+        gone = _first_from(records, slabs[k, START], slabs[k, SIZE], cti)
+        n = _drop(slabs, records, labels, k, gone, script, n)
+        left += slabs[k, SIZE]
     return n, left
+
+
+@njit(cache=True)
+def close(slabs, records, free, labels, keys, until, script):
+    """The same for some keys, of each up to a time of its own; at INF all, which leaves nobody alive.
+
+    How long the script is, and how many records went.
+    """
+    n = went = 0
+    for i in range(len(keys)):
+        k = keys[i]
+        size = slabs[k, SIZE]
+        gone = size if until[i] == INF else _first_from(records, slabs[k, START], size, until[i])
+        if until[i] < INF and size > FEW_ENTRIES and 2 * gone < size:
+            continue
+        n = _drop(slabs, records, labels, k, gone, script, n)
+        went += gone
+        if until[i] == INF:
+            leave(slabs, records, free, k)
+    return n, went
+
+
+@njit(cache=True)
+def _drop(slabs, records, labels, k, gone, script, n):
+    """Forget so many records of a key; the cursor goes past them. How long the script is then."""
+    base, size, _, at = slabs[k]
+    while at < gone:
+        _move(script, n, k, records[base + at, COUNT], records, base + at, labels)
+        n += 1
+        at += 1
+    for x in range(base, base + size - gone):
+        for a in range(2 + labels):
+            records[x, a] = records[x + gone, a]
+    slabs[k, SIZE] = size - gone
+    slabs[k, CURSOR] = at - gone
+    return n

@@ -41,6 +41,7 @@ import numpy as np
 from numba import njit
 
 from slackwater.kernels.endpoints import (
+    FEW_ENTRIES,
     REFS,
     SIZE,
     START,
@@ -52,6 +53,7 @@ from slackwater.kernels.endpoints import (
     T_SCRATCH,
     TIME,
     _copy,
+    leave,
 )
 from slackwater.kernels.prefetch import prefetch
 from slackwater.kernels.tournament import NONE, renew
@@ -70,6 +72,7 @@ __all__ = [
     "ORDERLY",
     "PERFECT",
     "VALUES",
+    "close",
     "lengthened",
     "purge",
     "shown",
@@ -323,10 +326,16 @@ def _most_runs(rule, slabs, entries, scratch, touched, keys, tree):
 
 
 @njit(cache=True)
-def shown(mode, rule, slabs, entries, scratch, touched, due, tree, leaves, before, watermark, room):
+def shown(
+    mode, rule, slabs, entries, scratch, touched, due, tree, leaves,
+    watermark_before, watermark_now,
+    fronts,  # ... of each key, if that is further; or none
+    fronts_now,  # ... of each that is due, from now on; or none
+    room,
+):  # fmt: skip
     """What has changed is touched, for some keys the watermark makes a difference: what that changes.
 
-    `before` is the watermark until now. Gives rows (key, start, old end, new end), as columns.
+    Gives rows (key, start, old end, new end), as columns.
     """
     most = _most_runs(rule, slabs, entries, scratch, touched, due, tree)
     old, new = np.empty((most, 2), dtype=np.int64), np.empty((most, 2), dtype=np.int64)
@@ -336,15 +345,22 @@ def shown(mode, rule, slabs, entries, scratch, touched, due, tree, leaves, befor
     is_set = rule not in (BAG_INTERSECT, BAG_DIFFERENCE)
     for c in range(len(touched) + len(due)):
         s = n_old = n_new = np.int64(0)
+        before, watermark = watermark_before, watermark_now
         if c < len(touched):
             k = touched[c, T_KEY]
             base, size = slabs[k, START], slabs[k, SIZE]
             first, s = touched[c, T_FIRST], touched[c, T_SCRATCH]
             n_old, n_new = touched[c, T_OLD], touched[c, T_NEW]
+            if len(fronts) > 0:
+                before, watermark = max(before, fronts[k]), max(watermark, fronts[k])
         else:
             k = due[c - len(touched)]
             base, size = slabs[k, START], slabs[k, SIZE]
             first = base + size
+            if len(fronts) > 0:
+                before, watermark = max(before, fronts[k]), max(watermark, fronts[k])
+            if len(fronts_now) > 0:
+                watermark = max(watermark, fronts_now[c - len(touched)])
             if size == 0 or (tree[k, DUE] > watermark):
                 continue
         if mode == EAGER and is_set and n_old == 0 and n_new == size:
@@ -462,7 +478,7 @@ def _shown_so_far(rule, until, table, low, high, alive, last):
 
 
 @njit(cache=True)
-def lengthened(rule, slabs, entries, keys, tree, leaves, until):
+def lengthened(rule, slabs, entries, keys, tree, leaves, ends):
     """Uncertain stretches of these keys, which are shown in part, are shown up to there."""
     scratch = np.empty((0, entries.shape[1]), dtype=np.int64)
     most = _most_runs(rule, slabs, entries, scratch, np.empty((0, 5), dtype=np.int64), keys, tree)
@@ -471,7 +487,8 @@ def lengthened(rule, slabs, entries, keys, tree, leaves, until):
     out = np.empty((4, len(keys)), dtype=np.int64)
     count = 0
     none = np.int64(0)
-    for k in keys:
+    for i in range(len(keys)):
+        k, until = keys[i], ends[i]
         base, size, cut = slabs[k, START], slabs[k, SIZE], tree[k, CUT]
         low = _first_from(entries, base, base + size, cut)
         out, count = _changes(
@@ -485,54 +502,87 @@ def lengthened(rule, slabs, entries, keys, tree, leaves, until):
 
 @njit(cache=True)
 def purge(rule, slabs, entries, tree, leaves, cti):
-    """Forget what the cti has frozen, but not where runs that are still alive began.
-
-    Nor, of several copies, those that have ended and are not shown yet. How many entries are left.
-    """
+    """Forget what the cti has frozen: how many entries are left."""
     left = 0
-    is_bag = rule in (BAG_INTERSECT, BAG_DIFFERENCE)
     for k in range(len(slabs)):
         if k + _AHEAD < len(slabs):
             prefetch(entries, slabs[k + _AHEAD, START])
-        base, n = slabs[k, START], slabs[k, SIZE]
-        if n == 0:
-            continue
-        if entries[base + n - 1, TIME] < cti:
-            # after its last endpoint a payload is gone
-            slabs[k, SIZE] = 0
-            continue
-        left += n
-        frozen = cti
-        if is_bag and k < leaves:
-            frozen = min(cti, tree[k, HOLD], tree[k, CUT])
-        gone = _first_from(entries, base, base + n, frozen) - base - 1
-        if gone <= 0:
-            continue
-        x = base + gone
-        depth = _level(rule, entries, x)
-        stairs = np.empty(depth, dtype=np.int64)
-        steps = depth
-        y = x
-        while depth > 0:
-            below = _level(rule, entries, y - 1) if y > base else np.int64(0)
-            if y == x:
-                # these begin at an entry that stays
-                steps = min(depth, below)
-            while depth > below:
-                depth -= 1
-                stairs[depth] = entries[y, TIME]
-            y -= 1
-        if steps >= gone:
-            continue
-        at = x - steps
-        for step in range(steps):
-            entries[at + step, TIME] = stairs[step]
-            entries[at + step, REFS] = 1
-            entries[at + step, SUMS] = step + 1
-            entries[at + step, SUMS + 1] = step + 1 if rule in (INTERSECT, BAG_INTERSECT) else 0
-        # a slab keeps its place and room
-        for x in range(at, base + n):
-            _copy(entries, x, entries, x - (at - base))
-        slabs[k, SIZE] = n - (at - base)
-        left -= at - base
+        if slabs[k, SIZE] > 0:
+            slabs[k, SIZE] = _purged(rule, slabs, entries, tree, leaves, k, cti, 0)
+            left += slabs[k, SIZE]
     return left
+
+
+@njit(cache=True)
+def close(rule, slabs, entries, free, tree, leaves, keys, until):
+    """The same for some keys, of each up to a time of its own; at INF all of it. How many went.
+
+    Of many entries few are not worth moving the others: half of them may stay behind.
+    """
+    went = 0
+    done = 0
+    closed = np.empty(len(keys), dtype=np.int64)
+    for i in range(len(keys)):
+        if i + 2 * _AHEAD < len(keys):
+            prefetch(slabs, keys[i + 2 * _AHEAD])
+            prefetch(entries, slabs[keys[i + _AHEAD], START])
+        k = keys[i]
+        if until[i] == INF:
+            went += leave(slabs, entries, free, k)
+            if k < leaves:
+                tree[k, DUE] = tree[k, HOLD] = tree[k, CUT] = NONE
+                closed[done] = k
+                done += 1
+        elif slabs[k, SIZE] > 0:
+            n = slabs[k, SIZE]
+            least = n // 2 if n > FEW_ENTRIES else 0
+            slabs[k, SIZE] = _purged(rule, slabs, entries, tree, leaves, k, until[i], least)
+            went += n - slabs[k, SIZE]
+    if leaves > 0:
+        renew(tree, leaves, closed[:done])
+    return went
+
+
+@njit(cache=True)
+def _purged(rule, slabs, entries, tree, leaves, k, cti, least):
+    """Forget what the cti has frozen of a key, but not where runs that are still alive began.
+
+    Nor, of several copies, those that have ended and are not shown yet. How many entries are left; all,
+    if no more than the least would go.
+    """
+    base, n = slabs[k, START], slabs[k, SIZE]
+    if entries[base + n - 1, TIME] < cti:
+        # after its last endpoint a payload is gone
+        return 0
+    frozen = cti
+    if rule in (BAG_INTERSECT, BAG_DIFFERENCE) and k < leaves:
+        frozen = min(cti, tree[k, HOLD], tree[k, CUT])
+    gone = _first_from(entries, base, base + n, frozen) - base - 1
+    if gone <= least:
+        return n
+    x = base + gone
+    depth = _level(rule, entries, x)
+    stairs = np.empty(depth, dtype=np.int64)
+    steps = depth
+    y = x
+    while depth > 0:
+        below = _level(rule, entries, y - 1) if y > base else np.int64(0)
+        if y == x:
+            # these begin at an entry that stays
+            steps = min(depth, below)
+        while depth > below:
+            depth -= 1
+            stairs[depth] = entries[y, TIME]
+        y -= 1
+    if steps >= gone:
+        return n
+    at = x - steps
+    for step in range(steps):
+        entries[at + step, TIME] = stairs[step]
+        entries[at + step, REFS] = 1
+        entries[at + step, SUMS] = step + 1
+        entries[at + step, SUMS + 1] = step + 1 if rule in (INTERSECT, BAG_INTERSECT) else 0
+    # a slab keeps its place and room
+    for x in range(at, base + n):
+        _copy(entries, x, entries, x - (at - base))
+    return n - (at - base)

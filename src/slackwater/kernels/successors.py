@@ -82,28 +82,40 @@ def begin_at(row_start, row_size, rows, key, time):
 
 
 @njit(cache=True)
-def forget(start, size, room, marks, row_start, row_size, rows, row_count, cti, mark_cti):
+def forget(start, size, room, marks, row_start, row_size, rows, row_count, keys, cti, mark_cti):
     """Drop rows whose end, min(ve, successor), is final, and marks that nobody will ask for.
 
-    `cti` is the promise of the rows' port, `mark_cti` that of the marks': ends change at cti or later,
-    rows that come begin there, marks before mark_cti neither come nor go. So what a mark that is not
-    after cti, and before mark_cti, cuts is cut for ever: rows before the last such mark go, whatever
-    their ve, and with them all such marks. Of rows that begin together all go or none, unless an end is
-    final because it is before cti.
+    `cti` is the promise of the rows' port, `mark_cti` that of the marks', for each of the keys: ends
+    change at cti or later, rows that come begin there, marks before mark_cti neither come nor go. So
+    what a mark that is not after cti, and before mark_cti, cuts is cut for ever: rows before the last
+    such mark go, whatever their ve, and with them all such marks. Of rows that begin together all go or
+    none, unless an end is final because it is before cti. How many rows and marks went.
     """
-    for k in range(len(size)):
-        settled = min(above(marks, start[k], size[k], cti), from_on(marks, start[k], size[k], mark_cti))
+    went = went_marks = 0
+    for i in range(len(keys)):
+        k, row_cti, other_cti = keys[i], cti[i], mark_cti[i]
+        if row_cti == INF and other_cti == INF:
+            went += row_size[k]
+            went_marks += size[k]
+            row_size[k] = size[k] = 0
+            continue
+        settled = min(
+            above(marks, start[k], size[k], row_cti), from_on(marks, start[k], size[k], other_cti)
+        )
         first = row_start[k]
         if settled > 0:
             first += from_on(rows, row_start[k], row_size[k], marks[start[k] + settled - 1, 0])
         kept = row_start[k]
         for at in range(first, row_start[k] + row_size[k]):
-            if (rows[at, 1] < cti or cti == INF) and rows[at, 1] <= mark_cti:
+            if (rows[at, 1] < row_cti or row_cti == INF) and rows[at, 1] <= other_cti:
                 continue
             rows[kept] = rows[at]
             row_count[kept] = row_count[at]
             kept += 1
+        went += row_size[k] - (kept - row_start[k])
+        went_marks += settled
         row_size[k] = kept - row_start[k]
         start[k] += settled
         size[k] -= settled
         room[k] -= settled
+    return went, went_marks

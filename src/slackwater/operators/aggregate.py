@@ -17,15 +17,21 @@ the last one before the cti on. Propagate: cti(t); PERFECTNESS_PRESERVING only u
 snapshot of which nothing is shown, since it will be inserted with that start. A row that was cut where
 no endpoint remains is lengthened to its next one before cti(t) leaves, if that would freeze it.
 
+Promises about key columns alone do the same to the groups that they speak of. Pass: their snapshots that
+end before the promised time; all of a group that is closed for ever, which is then final without any
+cti. Keep: nothing of that one; of others the endpoints from the promised time on. Propagate: the promise
+as it is; PERFECTNESS_PRESERVING as above, group by group. Other promises say nothing about a group.
+
     count     in:   a [0, 10)   b [4, 6)                                cti(6)
     EAGER     out:  1 [0, 10)   1 [0, 10) -> [0, 4), 2 [4, 6), 1 [6, 10)   cti(6)
     PERFECT.  out:              1 [0, 4)                    2 [4, 6)    cti(6)
 
-Paper 1a section 3, errata 1 to 5 and 8.
+Paper 1a section 3, errata 1 to 5 and 8; paper 4 Tables 2 to 4 (group-by).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,12 +43,14 @@ from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys, same_rows
 from slackwater.operators import combined, held
+from slackwater.operators.closing import about, frontiers, matched, shortened
 from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.plan.aggregations import Aggregation, Count
 from slackwater.plan.rewrites import in_user_terms
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
+from slackwater.state import is_worth_a_sweep
 from slackwater.timelines import Said, Timelines, Touched, Weights
 from slackwater.times import INF, show
 
@@ -59,6 +67,8 @@ class State:
     timelines: Timelines
     layout: Layout
     held: held.State
+    closed: int = 0
+    """keys that are closed for ever and still have a number"""
 
 
 @dataclass(frozen=True)
@@ -189,16 +199,47 @@ class Aggregate:
             self._forget(state, cti)
         return Answer((Punctuation(promise),), rows)
 
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Keys are closed: what is held back of them, and then they are forgotten."""
+        timelines = state.timelines
+        found = matched(state.keys, about(told, self.node.keys, timelines.frozen))
+        key, until = frontiers(found)
+        timelines.admit(len(state.keys))
+        rows, promises = None, tuple(each.promise for each in found)
+        if self.latency is not OutputLatency.EAGER and len(key):
+            rows = self._shown(state, timelines.reach_of(key, until))
+            if not self._open_ended:
+                rows = Batch.concat([rows, self._rows(state, timelines.lengthen_cut_of(key, until))])
+                promises = shortened(found, key, np.minimum(until, timelines.held_back(key)))
+        self._close(state, key, until)
+        return Answer(promises, rows)
+
+    def _close(self, state: State, key: Ints, until: Ints) -> None:
+        """Forget what is frozen of keys; those that are closed for ever, when there are many."""
+        timelines = state.timelines
+        if self.held.width:
+            self.held.close(state.held, timelines, key, until, state.keys)
+        timelines.close(key, until)
+        state.closed += int(np.count_nonzero(until == INF))
+        if is_worth_a_sweep(state.closed, len(state.keys)) or self.held.is_loose(state.held):
+            self._renumber(state)
+
     def _forget(self, state: State, cti: int) -> None:
         """What the timelines have forgotten, others need no longer, either."""
-        timelines, keys = state.timelines, len(state.keys)
+        timelines = state.timelines
         if self.held.width:
             self.held.forget(state.held, timelines, cti, state.keys)
-        if timelines.is_loose(keys) or self.held.is_loose(state.held):
-            alive = timelines.in_use(keys)
-            timelines.renumber(alive, state.keys.keep(alive))
-            if self.held.width:
-                self.held.renumber(state.held, timelines, alive)
+        if timelines.is_loose(len(state.keys)) or self.held.is_loose(state.held):
+            self._renumber(state)
+
+    def _renumber(self, state: State) -> None:
+        """Keys that are not in use are forgotten."""
+        timelines = state.timelines
+        alive = timelines.in_use(len(state.keys))
+        timelines.renumber(alive, state.keys.keep(alive))
+        if self.held.width:
+            self.held.renumber(state.held, timelines, alive)
+        state.closed = 0
 
     def describe(self, state: State) -> Description:
         """One row per endpoint that is remembered; and the events, where sums are not enough."""

@@ -9,7 +9,9 @@ a move that makes no difference disappears. A lifetime that becomes empty is a r
 non-empty an insert.
 
 Pass: every row, at once. Keep: nothing. Propagate: cti(t) as the least sync that a still permitted
-element can cause, see plan/lifetimes.py; not t, and not s(t) (erratum 12).
+element can cause, see plan/lifetimes.py; not t, and not s(t) (erratum 12). A promise about some payloads
+likewise, since rows are mapped one by one. If it begins at a time, only where the end follows vs alone:
+else an adjust of an earlier row may change the output after that time.
 
     sliding(3)     in:   a [1, 9)   a [1, 9) -> [1, 5)   a [1, 5) -> gone   cti(4)
                    out:  a [1, 4)                        a [1, 4) -> gone   cti(4)
@@ -19,14 +21,15 @@ Paper 1b section 4.2, Definition 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import Times
 
 __all__ = ["AlterLifetime"]
@@ -56,6 +59,18 @@ class AlterLifetime:
     def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
         """The promise in the new time."""
         return Answer((Punctuation(self.node.lifetime.promise(punctuation.before)),))
+
+    def on_patterns(self, state: None, port: int, told: Sequence[Promise]) -> Answer:
+        """The same payloads, in the new time."""
+        mapped = (self._promise(promise) for promise in told)
+        return Answer(tuple(promise for promise in mapped if promise is not None))
+
+    def _promise(self, promise: Promise) -> Promise | None:
+        lifetime = self.node.lifetime
+        if isinstance(promise, Closings):
+            return replace(promise, before=lifetime.promises(promise.before))
+        times = lifetime.window(promise.since, promise.before)
+        return None if times is None else replace(promise, since=times[0], before=times[1])
 
     def describe(self, state: None) -> Description:
         """Stateless."""

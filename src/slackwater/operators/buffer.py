@@ -72,6 +72,8 @@ class Buffer:
     new: Ints = field(default_factory=_none)
     due: Ints = field(default_factory=_none)
     live: Mask = field(default_factory=lambda: _none(np.bool_))
+    known: Mask = field(default_factory=lambda: _none(np.bool_))
+    """of an insert: whether its end is known not to change, whatever the cti says"""
     cell: Ints = field(default_factory=_none)
     above: Ints = field(default_factory=_none)
     below: Ints = field(default_factory=_none)
@@ -133,6 +135,26 @@ class Buffer:
         )
         return held
 
+    def held(self) -> tuple[Ints, Batch]:
+        """All that is held, in order of arrival, and the slots that it is in."""
+        for waiting in self._take_fresh():
+            self._absorb(waiting, INF, None)
+        slots = np.flatnonzero(self.live)
+        payload = self.keys.take(self.key[slots]).drop("vs")
+        return slots, Batch(self.vs[slots], self.old[slots], self.new[slots], payload)
+
+    def know(self, slots: Ints) -> None:
+        """The ends of these inserts will not change any more."""
+        self.known[slots] = True
+
+    def release(self, slots: Ints) -> Batch:
+        """Release these changes, in order of sync."""
+        if not len(slots):
+            return Batch.empty(self.schema)
+        kernel.take_out(slots, self.counts, self.live, *self._links())
+        sync = np.minimum(self.old[slots], self.new[slots])
+        return self._rows(slots[np.lexsort((slots, sync))])
+
     def due_at(self, limit: int) -> Batch:
         """Release what was due at the limit or before it, in order of sync."""
         if not self.room:
@@ -162,7 +184,10 @@ class Buffer:
         return self._with_fresh(released, fresh, (fresh.vs < cti) | (cti == INF))
 
     def frozen(self, cti: int) -> tuple[Batch, int]:
-        """Release inserts in order of vs, up to the first that is not fully frozen; and its vs."""
+        """Release inserts in order of vs, up to the first that is not fully frozen; and its vs.
+
+        One whose end is known otherwise counts as frozen if nothing can come that starts before it.
+        """
         fresh = Batch.concat([Batch.empty(self.schema), *self._take_fresh()])
         waits = (fresh.new_ve >= cti) & (cti != INF)
         first = int(fresh.vs[waits].min()) if waits.any() else INF
@@ -174,12 +199,25 @@ class Buffer:
                 self.counts,
                 self.new,
                 self.live,
+                self.known,
                 *self._links(),
                 self.sync_time,
                 self.sync_slot,
             )
             released, first = self._rows(slots), min(first, int(held))
         return self._with_fresh(released, fresh, ~waits & (fresh.vs <= first)), first
+
+    def ended(self, cti: int) -> tuple[Batch, int]:
+        """Release all inserts that are fully frozen, or whose end is known; and the first vs held.
+
+        This looks at all that is held.
+        """
+        for waiting in self._take_fresh():
+            self._absorb(waiting, INF, None)
+        slots = np.flatnonzero(self.live)
+        frozen = (self.new[slots] < cti) | (cti == INF) | self.known[slots]
+        left = self.vs[slots[~frozen]]
+        return self.release(slots[frozen]), int(left.min()) if len(left) else INF
 
     def _with_fresh(self, released: Batch, fresh: Batch, go: Mask) -> Batch:
         """Release some of the fresh rows as well, by their starts; the others are held."""
@@ -233,6 +271,7 @@ class Buffer:
         key, self.vs, self.old, self.new, self.due, self.live = (
             self._moved(column, slots) for column in self._changes()
         )
+        self.known = self._moved(self.known, slots)
         key[:used] = numbers[key[:used]]
         self.key = key
         self.cell, self.above, self.below = (self._moved(_none(), slots[:0]) for _ in range(3))

@@ -7,7 +7,7 @@ so only the pieces between the two are looked at. In each of them both ends, cut
 a row (start, old end, new end): the piece in which the end moved is adjusted, pieces beyond come or go.
 
 Pass: every piece that changes, at once. Keep: nothing, but for what was set aside. Propagate: the
-promise as it is; pieces change at the sync of their row or later.
+promise as it is, if it does not begin at a time; pieces change at the sync of their row or later.
 
     period 5   in:   a [3, 12)                          a [3, 12) -> [3, 9)
                out:  a [3, 5)  a [5, 10)  a [10, 12)    a [5, 10) -> [5, 9)   a [10, 12) -> gone
@@ -15,11 +15,12 @@ promise as it is; pieces change at the sync of their row or later.
 A row without end has infinitely many pieces, and one that is too long more than there is room for. It
 stops the query; with LEDGER it is set aside, and with it all that later happens to its event: the answer
 is that over the input without these elements. To know them again, the events that were set aside are
-remembered until the cti has frozen them.
+remembered until the cti, or a promise about their payload, has frozen them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,10 +30,12 @@ import polars as pl
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
+from slackwater.operators.deletes import from_the_beginning
+from slackwater.operators.pending import settled
 from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
 from slackwater.plan.rewrites import in_user_terms
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import sweep_after
 from slackwater.times import BEGIN, INF
 
@@ -96,6 +99,14 @@ class Chop:
         _sweep(state)
         return Answer((punctuation,))
 
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """No piece changes before the sync of its row."""
+        if state.total:
+            events = _events(state)
+            vs, ve = (events[name].to_numpy() for name in ("vs", "ve"))
+            _keep(state, ~settled(events.drop("vs", "ve"), vs, ve, told, state.cti))
+        return Answer(from_the_beginning(told))
+
     def describe(self, state: State) -> Description:
         """One row per event that was set aside."""
         return Description(state_rows=state.total)
@@ -157,9 +168,18 @@ def _sweep(state: State) -> None:
     """Forget what can no longer be adjusted, now and then."""
     if len(state.events) < state.sweep_at and state.cti < INF:
         return
-    events = state.events.take(np.arange(len(state.events)))
+    ends = _events(state)["ve"].to_numpy()
+    _keep(state, (ends >= state.cti) & (state.cti < INF))
+
+
+def _events(state: State) -> pl.DataFrame:
+    return state.events.take(np.arange(len(state.events)))
+
+
+def _keep(state: State, needed: Mask) -> None:
+    """Forget the events that are not needed, and those that were asked for in vain."""
     copies = state.copies[: len(state.events)]
-    alive = (copies > 0) & (events["ve"].to_numpy() >= state.cti) & (state.cti < INF)
+    alive = (copies > 0) & needed
     state.events.keep(alive)
     state.copies = copies[alive]
     state.total = int(state.copies.sum())

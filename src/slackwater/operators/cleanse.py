@@ -2,8 +2,9 @@
 
     out = input
 
-It is Align at its extreme: an insert waits until a cti says that its end can no longer change, and
-nothing with a later vs overtakes it. See operators/align.py.
+It is Align at its extreme: an insert waits until a cti, or a promise about its payload, says that its
+end can no longer change, and nothing with a later vs overtakes it; unless `in_order` is not asked for,
+and then it waits for nothing else. See operators/align.py, which has the three invariants.
 
 Paper 1a section 2.3 (ultra), erratum 13.
 """
@@ -19,4 +20,4 @@ __all__ = ["cleanse"]
 
 def cleanse(node: nodes.Cleanse) -> Align:
     """The step of a `Cleanse` node."""
-    return Align(nodes.Align(node.input, INF, perfect=True))
+    return Align(nodes.Align(node.input, INF, perfect=True, in_order=node.in_order))

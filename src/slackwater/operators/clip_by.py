@@ -18,6 +18,11 @@ Propagate: the smaller one of both promises. On the input's side a change at t i
 all if the row is cut before t. A start s that comes or goes moves ends between s and something later,
 so the change has sync s.
 
+Promises about key columns alone close keys, each port its own, and do to them what ctis do to all. What
+one port has closed is remembered until the other has. Starts of a key that the input has closed for
+ever, and of which it has no row, are not looked at. Propagate: keys that both have closed, up to the
+smaller time.
+
     in:      a [0, 20)                       a [0, 20) -> [0, 9)
     other:               x [7, 8)   y [5, 6)                       y gone   x gone
     out:     a [0, 20)   -> [0, 7)  -> [0, 5)                      -> [0, 7)  -> [0, 9)
@@ -27,6 +32,7 @@ StreamInsight's ClipEventDuration.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,9 +43,11 @@ from slackwater.events import Batch
 from slackwater.kernels import successors
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import Changes, Ints, Mask, Slabs
+from slackwater.operators.closing import Closed, Ports, about
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import sweep_after
 from slackwater.times import INF
 
@@ -60,7 +68,23 @@ class State:
     events: Slabs
     starts: Slabs
     promised: list[Promises]
+    ports: Ports
+    """what one port has closed and the other has not"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
+
+    @property
+    def ctis(self) -> list[int]:
+        """Of each port."""
+        return [promises.cti for promises in self.promised]
+
+    def limits(self, key: Ints) -> Ints:
+        """Up to when each port has closed these keys."""
+        until = np.full((len(key), 2), self.ctis)
+        return np.maximum(until, self.ports.until[key]) if self.ports.told else until
+
+    def remembered(self) -> int:
+        """How much there is, in use or not."""
+        return max(self.events.total + self.starts.total, len(self.payloads), len(self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +97,8 @@ class ClipBy:
         """No rows, no starts, no promises."""
         schema = self.node.schema
         keys = Keys(pl.Schema({key: schema[key] for key in self.node.on}))
-        return State(keys, Keys(schema), Slabs(3), Slabs(1), [Promises(), Promises()])
+        promised, ports = [Promises(), Promises()], Ports.of(keys.schema)
+        return State(keys, Keys(schema), Slabs(3), Slabs(1), promised, ports)
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
         """Rows of the input cut, or new ends for those that the other's starts cut otherwise."""
@@ -99,8 +124,12 @@ class ClipBy:
         if not comes_or_goes.any():
             return Batch.empty(self.node.schema)
         rows, change = rows.where(comes_or_goes), change[comes_or_goes]
-        changes = Changes.net(state.keys.number(rows.payload), (rows.vs,), change)
+        key = state.keys.number(rows.payload)
         _admit(state)
+        if state.ports.told:
+            wanted = ~_has_ended(state, key)
+            rows, change, key = rows.where(wanted), change[wanted], key[wanted]
+        changes = Changes.net(key, (rows.vs,), change)
         place, old_ve, new_ve = _moved(state, changes)
         events = state.events
         each = np.repeat(np.arange(len(place)), events.count[place])
@@ -118,13 +147,31 @@ class ClipBy:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """What both ports have promised; rows and starts that it settles are forgotten, now and then."""
-        before = min(promises.cti for promises in state.promised)
+        before = min(state.ctis)
         state.promised[port] = state.promised[port].with_(punctuation)
-        promise = min(promises.cti for promises in state.promised)
-        remembered = max(state.events.total + state.starts.total, len(state.payloads), len(state.keys))
-        if promise == INF or (promise > before and remembered >= state.sweep_at):
-            _forget(state)
-        return Answer((Punctuation(promise),))
+        promise = min(state.ctis)
+        promises: list[Promise] = [Punctuation(promise)]
+        if punctuation.before == INF and promise < INF and state.ports.told:
+            promises += self._closed(state, state.ports.end(port, state.keys, state.ctis))
+        if promise == INF or (promise > before and state.remembered() >= state.sweep_at):
+            _sweep(state)
+        return Answer(tuple(promises))
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Keys are closed: what both ports have closed is forgotten, and promised."""
+        told = about(told, self.node.on, state.promised[port].cti)
+        if not told:
+            return Answer()
+        promises = self._closed(state, state.ports.tell(port, told, state.keys, state.ctis))
+        if state.remembered() >= state.sweep_at:
+            _sweep(state)
+        return Answer(tuple(promises))
+
+    @staticmethod
+    def _closed(state: State, closed: Closed) -> list[Promise]:
+        _admit(state)
+        _forget(state, closed.key)
+        return closed.promises(state.keys)
 
     def describe(self, state: State) -> Description:
         """One row per event of the input and start of the other stream that is remembered."""
@@ -135,6 +182,8 @@ class ClipBy:
 def _admit(state: State) -> None:
     state.events.admit(len(state.keys))
     state.starts.admit(len(state.keys))
+    if state.ports.told:
+        state.ports.admit(state.keys)
 
 
 def _cuts(state: State, rows: Batch, key: Ints) -> Ints:
@@ -146,7 +195,7 @@ def _cuts(state: State, rows: Batch, key: Ints) -> Ints:
     forgotten = _forgotten(state, rows, key)
     if forgotten.any():
         # the cut is forgotten, too; it is not after the promise, where both ends are or later
-        cuts[forgotten] = state.promised[_INPUT].cti
+        cuts[forgotten] = state.limits(key[forgotten])[:, _INPUT]
         rows, key = rows.where(~forgotten), key[~forgotten]
     _remember(state, rows, key)
     return cuts
@@ -160,7 +209,7 @@ def _forgotten(state: State, rows: Batch, key: Ints) -> Mask:
     has come since: that one is remembered says that this one is, whatever it was adjusted to meanwhile
     and however many are equal to it.
     """
-    forgotten: Mask = (rows.old_ve > rows.vs) & (rows.vs < state.promised[_INPUT].cti)
+    forgotten: Mask = (rows.old_ve > rows.vs) & (rows.vs < state.limits(key)[:, _INPUT])
     if forgotten.any():
         events = state.events
         forgotten[forgotten] = ~kernel.begin_at(
@@ -209,20 +258,38 @@ def _moved(state: State, changes: Changes) -> tuple[Ints, Ints, Ints]:
     return place, old_ve, new_ve
 
 
-def _forget(state: State) -> None:
+def _has_ended(state: State, key: Ints) -> Mask:
+    """Of which keys the input has no events and gets none: nobody asks for their starts."""
+    ended: Mask = (state.ports.until[key, _INPUT] == INF) & (state.events.size[key] == 0)
+    return ended
+
+
+def _forget(state: State, key: Ints) -> None:
+    """Drop what is final of some keys."""
+    events, starts = state.events, state.starts
+    limits = state.limits(key)
+    went, went_starts = kernel.forget(
+        starts.start, starts.size, starts.room, starts.rows,
+        events.start, events.size, events.rows, events.count,
+        key, np.ascontiguousarray(limits[:, _INPUT]), np.ascontiguousarray(limits[:, _OTHER]),
+    )  # fmt: skip
+    events.total -= went
+    starts.total -= went_starts
+    if state.ports.told:
+        ended = key[_has_ended(state, key)]
+        starts.total -= int(starts.size[ended].sum())
+        starts.size[ended] = 0
+
+
+def _sweep(state: State) -> None:
     """Drop what is final, close the holes, and forget keys and payloads that are not in use."""
     events, starts = state.events, state.starts
-    cti, other_cti = (promises.cti for promises in state.promised)
-    if min(cti, other_cti) == INF:
-        events.clear()
-        starts.clear()
-    else:
-        kernel.forget(
-            starts.start, starts.size, starts.room, starts.rows,
-            events.start, events.size, events.rows, events.count,
-            cti, other_cti,
-        )  # fmt: skip
+    _admit(state)
+    _forget(state, np.arange(len(state.keys)))
     alive = (events.size[: len(state.keys)] > 0) | (starts.size[: len(state.keys)] > 0)
+    if state.ports.told:
+        alive |= state.ports.in_use(state.ctis)
+        state.ports.renumber(alive)
     state.keys.keep(alive)
     events.compact(alive)
     starts.compact(alive)

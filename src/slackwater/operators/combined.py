@@ -25,7 +25,7 @@ from slackwater.kernels import combining
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.sums import Sums, Weight
 
-__all__ = ["Weighed", "combined", "together", "weighed"]
+__all__ = ["Combined", "Weighed", "together", "weighed"]
 
 kernel: Any = combining
 """compiled functions, which mypy cannot follow"""
@@ -44,20 +44,32 @@ class Weighed(NamedTuple):
     weights: list[Weight]
 
 
-def combined(rows: Batch, keys: Sequence[str], sums: Sums) -> Batch:
-    """Inserts, added up by start, end and keys."""
-    known = Keys(pl.Schema({key: rows.schema[key] for key in keys}))
-    number = known.number(rows.payload)
-    layout = sums.open()
-    weights = sums.lay(layout, sums.weigh(rows.payload), rows.rows)
-    slots = np.full(1 << max(6, (2 * rows.rows - 1).bit_length()), -1)
-    first, totals = kernel.add_up(number, *map(_writable, (rows.vs, rows.new_ve)), weights, slots)
-    columns = known.take(number[first]).get_columns() if keys else []
-    columns.append(pl.Series(_EVENTS, np.ascontiguousarray(totals[:, 0])))
-    for slot in np.flatnonzero(layout.columns >= 0).tolist():
-        values = np.ascontiguousarray(totals[:, layout.columns[slot]])
-        columns.append(pl.Series(f"{_SLOT}{slot}", values))
-    return Batch.inserts(rows.vs[first], rows.new_ve[first], pl.DataFrame(columns))
+class Combined:
+    """Adds up inserts by start, end and keys, one batch after the other.
+
+    It remembers nothing of them but what numbers their keys have, and its room to work in.
+    """
+
+    def __init__(self, keys: pl.Schema, sums: Sums) -> None:
+        self._keys, self._sums = Keys(keys), sums
+        self._slots = np.empty(0, dtype=np.int32)
+
+    def of(self, rows: Batch) -> Batch:
+        """The rows of one batch, combined."""
+        keys, sums = self._keys, self._sums
+        number = keys.number(rows.payload)
+        layout = sums.open()
+        weights = sums.lay(layout, sums.weigh(rows.payload), rows.rows)
+        if len(self._slots) < 2 * rows.rows:
+            self._slots = np.full(1 << max(6, (2 * rows.rows - 1).bit_length()), -1, dtype=np.int32)
+        times = map(_writable, (rows.vs, rows.new_ve))
+        first, totals = kernel.add_up(number, *times, weights, self._slots)
+        columns = keys.take(number[first]).get_columns() if keys.schema else []
+        columns.append(pl.Series(_EVENTS, np.ascontiguousarray(totals[:, 0])))
+        for slot in np.flatnonzero(layout.columns >= 0).tolist():
+            values = np.ascontiguousarray(totals[:, layout.columns[slot]])
+            columns.append(pl.Series(f"{_SLOT}{slot}", values))
+        return Batch.inserts(rows.vs[first], rows.new_ve[first], pl.DataFrame(columns))
 
 
 def together(batches: Sequence[Batch]) -> Batch:

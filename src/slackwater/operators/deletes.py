@@ -7,7 +7,8 @@ another: the row (vs, old_ve, new_ve) becomes the removal of the image of old_ve
 of new_ve, where an end that does not exist, or is INF, has no image.
 
 Pass: every row, at once. Keep: nothing. Propagate: the promise as it is, since both images start at an
-end that is not before the sync of the row.
+end that is not before the sync of the row. That is so for every payload by itself, hence for a promise
+about some of them; but not for one that begins at a time, since a row of before may end after it.
 
     in:   a [1, 9)    a [1, 9) -> [1, 5)                cti(4)
     out:  a [9, INF)  a [9, INF) -> gone, a [5, INF)    cti(4)
@@ -17,6 +18,7 @@ Paper 1b section 2 (Deletes).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +26,10 @@ import numpy as np
 from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Punctuation
-from slackwater.times import INF, Times
+from slackwater.punctuations import Closings, Promise, Punctuation
+from slackwater.times import BEGIN, INF, Times
 
-__all__ = ["Deletes", "images"]
+__all__ = ["Deletes", "from_the_beginning", "images"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Deletes:
         """No image starts before the sync of its row."""
         return Answer((punctuation,))
 
+    def on_patterns(self, state: None, port: int, told: Sequence[Promise]) -> Answer:
+        """No image starts before the sync of its row."""
+        return Answer(from_the_beginning(told))
+
     def describe(self, state: None) -> Description:
         """Stateless."""
         return Description()
@@ -63,3 +69,8 @@ def images(rows: Batch, old_end: Times, new_end: Times) -> Batch:
     new_ve = np.column_stack((rows.old_ve, new_end)).ravel()
     index = np.repeat(np.arange(rows.rows), 2)[both]
     return Batch(start[both], old_ve[both], new_ve[both], rows.payload[index])
+
+
+def from_the_beginning(told: Sequence[Promise]) -> tuple[Promise, ...]:
+    """Promises that do not begin at a time: these hold of what happens later because of a row, too."""
+    return tuple(p for p in told if isinstance(p, Closings) or p.since == BEGIN)

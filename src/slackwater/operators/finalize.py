@@ -12,8 +12,9 @@ all buckets of a stream forget alike. When the dial is turned, the limit goes to
 it, or stays until that is further.
 
 Pass: everything else, at once. Keep: of each event that was given up in part, the end that it would have
-by now, until the limit has passed that end: to know what continues it. Propagate: cti(t), and after
-every batch cti(limit) of its own. Limits never go back.
+by now, until the limit has passed that end, or a promise about its payload: to know what continues it.
+Propagate: cti(t), and after every batch cti(limit) of its own. Limits never go back. Every other promise
+as it is, since the elements that come out are some of those that come in, unchanged.
 
     memory 5   in:   a [0, 9)   b [8, 12)          c [1, 4)   a [0, 9) -> [0, 2)   c [1, 4) -> [1, 7)
                out:  a [0, 9)   b [8, 12)  cti(3)
@@ -27,7 +28,7 @@ Paper 1b section 4.6, erratum 15.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -39,10 +40,11 @@ from slackwater.events import Batch
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.memory import Limit
 from slackwater.operators.mend import Mend, changed
+from slackwater.operators.pending import settled
 from slackwater.operators.step import Answer, Description, GivenUp, Now, Step, wall_clock
 from slackwater.plan import nodes
 from slackwater.plan.properties import is_disordered
-from slackwater.punctuations import Punctuation, Reached
+from slackwater.punctuations import Promise, Punctuation, Reached
 from slackwater.times import INF, Times, show
 
 __all__ = ["Finalize", "State", "finalize", "given_up_among"]
@@ -131,6 +133,14 @@ class Finalize:
         state.limit.look(self.node.clock, self.now)
         state.limit.raise_to(punctuation.before)
         return self._forgot(state)
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """The promises; what they settle of what was given up is not continued any more."""
+        if len(state.lost):
+            slots, lost = state.lost.held()
+            done = settled(lost.payload, lost.vs, lost.new_ve, told, state.limit.at)
+            state.lost.release(slots[done])
+        return Answer(tuple(told))
 
     def on_reached(self, state: State, reached: Reached) -> Answer:
         """The limit follows the last partition: what may still come in order is not late."""

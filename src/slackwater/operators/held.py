@@ -378,6 +378,14 @@ class Held:
         """Drop the records that the cti has frozen."""
         self._run(state, state.records.forget(cti), keys, timelines.entries)
 
+    def close(self, state: State, timelines: Timelines, key: Ints, until: Ints, keys: Keys) -> None:
+        """Drop the records that are frozen of some keys; of one that is closed for ever, all.
+
+        The moves past its last record leave its lists empty.
+        """
+        state.records.admit(len(timelines.slabs))
+        self._run(state, state.records.close(key, until), keys, timelines.entries)
+
     def is_loose(self, state: State) -> bool:
         """Whether there are so many values that it is worth looking for those that nobody uses."""
         return self._values(state) >= state.sweep_at

@@ -37,17 +37,27 @@ its own no adjust can name an event any more, and behind the other's it meets no
 for rows that may be alone, their timelines from the smaller cti on. Propagate: the smaller cti;
 PERFECTNESS_PRESERVING only up to the earliest start of a part that is not shown yet.
 
+Promises about key columns alone close keys, each side its own. Pass: what is alone of keys that both
+sides have closed, up to the smaller time. Keep: an event until it ends behind what both sides have
+closed of its key; until it ends behind what the other has, if its own side never adjusts; not at all, if
+it is not shown alone and the other side has ended: closed the key for ever, with no event of it left.
+What comes of such keys is not looked at, adjusts included. And what one side has closed, until the other
+has. Propagate: keys that both sides have closed, up to the smaller time; or one of them, if it has no
+event of the key and the other is not shown alone. A promise about other columns of a side: if it speaks
+of none of the events kept (erratum 27), by the names that the output has.
+
     left:   a [0, 10)                                    a [0, 10) -> [0, 7)   cti(9)
     right:               a [5, 20)   cti(6)
     inner:               a [5, 10)                       a [5, 10) -> [5, 7)   cti(6)
     anti:   a [0, 10)    a [0, 10) -> [0, 5)                                   cti(6)
     anti, PERFECT.:      a [0, 5)                                              cti(6)
 
-Paper 1b section 4.3, errata 10 and 14; paper 4 Table 3 (join).
+Paper 1b section 4.3, errata 10 and 14; paper 4 Tables 3 and 4 (join), erratum 27.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,18 +69,23 @@ from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
+from slackwater.kernels.pairs import SIZE
+from slackwater.operators.closing import Closed, Ports, about, closings_of
 from slackwater.operators.live_events import Changes, LiveEvents, Meetings, stable_order
 from slackwater.operators.payload_store import Payloads
 from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula, NoValue
-from slackwater.punctuations import Promises, Punctuation
+from slackwater.plan.properties import infer
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, Promise, Punctuation, unmatched
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Join", "State"]
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _LEFT, _RIGHT = 0, 1
 
@@ -85,15 +100,29 @@ class State:
     """for a side whose unmatched parts are shown, by event: its lifetime, and those of its pairs"""
     covered: Runs | None
     """by key: where the right side has a partner, if that is all that matters"""
+    ports: Ports
+    """what one side has closed and the other has not"""
     promised: list[Promises] = field(default_factory=lambda: [Promises(), Promises()])
     last_sync: int = BEGIN
     """the largest so far, as long as syncs do not decrease; then INF. ORDER_PRESERVING asks"""
     sweep_at: int = field(default_factory=lambda: slackwater.state.SWEEP_FROM)
 
+    @property
+    def ctis(self) -> list[int]:
+        """Of each side."""
+        return [promises.cti for promises in self.promised]
+
     def rows(self) -> int:
         """How many events and endpoints are remembered."""
-        endpoints = [*self.alone.values(), *([self.covered] if self.covered else [])]
-        return sum(side.count for side in self.sides) + sum(each.rows() for each in endpoints)
+        return sum(side.count for side in self.sides) + self._endpoints()
+
+    def stored(self) -> int:
+        """The same, with what has gone and is not yet swept away."""
+        return sum(side.payloads.height for side in self.sides) + self._endpoints()
+
+    def _endpoints(self) -> int:
+        runs = [*self.alone.values(), *([self.covered] if self.covered else [])]
+        return sum(each.rows() for each in runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +132,20 @@ class Join:
     node: nodes.Join
     latency: OutputLatency
     where: Formula | None = field(init=False)
+    never_adjusts: tuple[bool, bool] = field(init=False)
+    """whether a side only inserts, so that no element can name an event of it again"""
 
     def __post_init__(self) -> None:
+        left, right = (infer(side)[side].insert_only for side in self.node.inputs)
+        object.__setattr__(self, "never_adjusts", (left, right and not self._only_covers))
         where = self.node.where
         formula = None if where is None else Formula(where, self.node.pair_schema, "join where")
         object.__setattr__(self, "where", formula)
+
+    @property
+    def _only_covers(self) -> bool:
+        """Whether all that matters of the right side is where it has a partner; that moves."""
+        return self.node.how == "anti" and self.node.where is None
 
     def open(self) -> State:
         """Nothing is alive, nothing is promised."""
@@ -120,16 +158,16 @@ class Join:
         stored = node.right.schema if node.how == "full" else {n: node.right.schema[n] for n in others}
         right = LiveEvents(Payloads(pl.Schema(stored)), others)
         covered = None
-        if node.how == "anti" and node.where is None:
+        if self._only_covers:
             right = LiveEvents(Payloads(pl.Schema()), [])
             covered = Runs(runs.DISTINCT, OutputLatency.EAGER)
         preserved = {"inner": (), "left": (_LEFT,), "anti": (_LEFT,), "full": (_LEFT, _RIGHT)}[node.how]
         alone = {port: Runs(runs.ALONE, self.latency) for port in preserved}
-        return State(keys, (left, right), alone, covered)
+        return State(keys, (left, right), alone, covered, Ports.of(keys.schema))
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Answer:
         """What the rows change in the pairs that they belong to, and in what is alone."""
-        columns = list(self.node.on.values() if port == _RIGHT else self.node.on)
+        columns = self._columns(port)
         whole, given_up, changes, met = [], None, None, None
         seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
         is_ordered = self.latency is OutputLatency.ORDER_PRESERVING and _is_ordered(state, rows)
@@ -140,6 +178,8 @@ class Join:
             rows = rows.where(~keyless)
         if rows.rows:
             key = state.keys.number(self._keys(rows.payload, columns))
+            if state.ports.told:
+                rows, key = _without_the_barren(state, port, rows, key)
             if port == _RIGHT and state.covered is not None:
                 rows, key = _covered(state.covered, rows, key, len(state.keys))
             by_least = self.latency is OutputLatency.ORDER_PRESERVING and self.node.how != "anti"
@@ -157,6 +197,11 @@ class Join:
                 lives, row, copies = _lives(changes if side == port else None, met, row)
                 changed = own.absorb(lives, row, copies, state.sides[side].payloads.height, seen)
             alone += self._changed(state, side, changed)
+        if changes is not None and state.ports.told and self.never_adjusts[port]:
+            done = changes.key[state.ports.until[changes.key, 1 - port] == INF]
+            if len(done):
+                # they have met all that they can meet
+                alone += self._forget_of(state, np.unique(done))[0]
         return Answer(rows=self._in_order([*whole, *alone]), given_up=given_up)
 
     def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
@@ -172,7 +217,7 @@ class Join:
         """Whom the changes meet, what is to be said of these pairs, and what nobody can say."""
         node, given_up = self.node, None
         met = state.sides[1 - port].meetings(changes, len(state.keys))
-        if not len(met.vs) or (node.how == "anti" and node.where is None):
+        if not len(met.vs) or self._only_covers:
             return met, [], None
         if self.latency is not OutputLatency.EAGER:
             met = met.take(stable_order(np.minimum(met.old_ve, met.new_ve)))
@@ -228,6 +273,7 @@ class Join:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The smaller cti; now and then, what both leave behind is forgotten."""
+        before = min(promises.cti for promises in state.promised)
         state.promised[port] = state.promised[port].with_(punctuation)
         cti = promise = min(promises.cti for promises in state.promised)
         parts: list[Batch] = []
@@ -235,9 +281,150 @@ class Join:
             changed, own_promise = own.promise(cti)
             parts += self._changed(state, side, changed)
             promise = min(promise, own_promise)
-        if cti == INF or state.rows() >= state.sweep_at:
-            _sweep(state, cti)
-        return Answer((Punctuation(promise),), self._in_order(parts))
+        promises: list[Promise] = [Punctuation(promise)]
+        if punctuation.before == INF and cti < INF and state.ports.told:
+            closed = state.ports.end(port, state.keys, state.ctis)
+            more, told = self._closed(state, closed)
+            parts += more
+            promises += told
+        # as long as the other side holds it back, little can be forgotten
+        if cti == INF or state.stored() >= state.sweep_at * (1 if cti > before else 2):
+            self._sweep(state, cti)
+        return Answer(tuple(promises), self._in_order(parts))
+
+    # promises about columns
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Keys are closed on one side: what that settles is shown, forgotten, and promised."""
+        node, parts, promises = self.node, list[Batch](), list[Promise]()
+        told = about(told, node.inputs[port].schema, state.promised[port].cti)
+        of_keys = about(told, self._columns(port))
+        if of_keys:
+            names = {right: left for left, right in node.on.items()} if port == _RIGHT else {}
+            renamed = [promise.renamed(names) for promise in of_keys]
+            closed = state.ports.tell(port, renamed, state.keys, state.ctis)
+            parts, promises = self._closed(state, closed)
+        promises += self._unmatched(state, port, told)
+        if state.stored() >= state.sweep_at:
+            self._sweep(state, min(state.ctis))
+        return Answer(tuple(promises), self._in_order(parts))
+
+    def _columns(self, port: int) -> list[str]:
+        """The key columns of a side."""
+        return list(self.node.on.values() if port == _RIGHT else self.node.on)
+
+    def _closed(self, state: State, closed: Closed) -> tuple[list[Batch], list[Promise]]:
+        """Some keys are closed: what is to be said, and what may be promised."""
+        key, is_news = closed.key, closed.is_news
+        parts, promised = self._forget_of(state, key)
+        for side in (_LEFT, _RIGHT):
+            if 1 - side not in state.alone:
+                # with nothing there on that side, nothing comes of the other, either
+                until = np.where(_is_empty(state, side, key), state.ports.until[key, side], BEGIN)
+                is_news = is_news | (until > promised)
+                promised = np.maximum(promised, until)
+        promises = closings_of(state.keys, key[is_news], promised[is_news])
+        if state.alone and self.latency is OutputLatency.PERFECTNESS_PRESERVING:
+            # it is promised key by key, as far as it is shown
+            return parts, promises
+        return parts, [*promises, *closed.patterns]
+
+    def _limits(self, state: State, port: int, key: Ints) -> tuple[Ints, Ints]:
+        """Up to when no element of a side, and of the other, can come with these keys.
+
+        As far as its own events are concerned: none can name them where that side only inserts. Nobody
+        can meet them where the other side has ended.
+        """
+        until = np.full((len(key), 2), state.ctis)
+        if state.ports.told:
+            until = np.maximum(until, state.ports.until[key])
+        own, other = until[:, port], until[:, 1 - port]
+        if self.never_adjusts[port]:
+            # what is alone is not shown before its end is final
+            own = np.where((other == INF) | (port not in state.alone), INF, own)
+        if port not in state.alone and state.ports.told:
+            own = np.where(_has_ended(state, 1 - port, key), INF, own)
+        return own, other
+
+    def _forget_of(self, state: State, key: Ints) -> tuple[list[Batch], Ints]:
+        """Show what is settled of some keys, and forget it; what may be promised of each."""
+        parts: list[Batch] = []
+        promised = state.ports.frontier(key, state.ctis)
+        for side in state.sides:
+            side.admit(len(state.keys))
+        for port, side in enumerate(state.sides):
+            own, other = self._limits(state, port, key)
+            if port in state.alone:
+                row, which = side.of(key)
+                until = np.minimum(own, other)[which]
+                changed, shown = state.alone[port].promise_of(row, until)
+                parts += self._changed(state, port, changed)
+                np.minimum.at(promised, which, shown)
+                state.alone[port].close(row, np.minimum(until, INF - 1))
+            gone = side.close(key, own, other)
+            if port in state.alone:
+                state.alone[port].close(gone, np.full(len(gone), INF))
+        if state.covered is not None:
+            state.covered.close(key, np.maximum(state.ports.until[key, _RIGHT], state.ctis[_RIGHT]))
+        return parts, promised
+
+    def _unmatched(self, state: State, port: int, told: Sequence[Promise]) -> list[Promise]:
+        """The promises of a side that speak of none of its events, by the names that the output has.
+
+        Not of a side whose columns others have without it: there, they are null. Closings of keys have
+        been answered.
+        """
+        node, side = self.node, state.sides[port]
+        told = [promise for promise in told if not self._closes_keys(port, promise)]
+        if not told or 1 - port in state.alone or (port == _RIGHT and node.how == "anti"):
+            return []
+        every = np.flatnonzero(side.in_use(len(state.keys)))
+        row, which = side.of(every)
+        kept = {column.name: column for column in side.payloads.take(row)}
+        keys = state.keys.take(every[which])
+        for own, name in zip(self._columns(port), node.on, strict=True):
+            kept[own] = keys[name].alias(own)
+        told = unmatched(told, pl.DataFrame(list(kept.values())))
+        if port == _LEFT:
+            return told
+        names = {right: left for left, right in node.on.items()} | dict(node.right_names)
+        return [promise.renamed(names) for promise in told]
+
+    def _closes_keys(self, port: int, promise: Promise) -> bool:
+        columns = set(self._columns(port))
+        return isinstance(promise, Closings) and set(promise.keys.columns) == columns
+
+    def _sweep(self, state: State, cti: int) -> None:
+        """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many."""
+        in_use = np.zeros(len(state.keys), dtype=np.bool_)
+        if state.ports.told:
+            state.ports.admit(state.keys)
+        every = np.arange(len(state.keys))
+        for side in state.sides:
+            side.admit(len(state.keys))
+        limits = [self._limits(state, port, every) for port in (_LEFT, _RIGHT)]
+        for port, side in enumerate(state.sides):
+            alive = side.forget(*limits[port])
+            in_use |= side.in_use(len(in_use))
+            if port in state.alone:
+                state.alone[port].sweep(cti)
+                state.alone[port].renumber(alive)
+        if state.covered is not None:
+            state.covered.sweep(cti)
+            in_use |= state.covered.in_use(len(in_use))
+        if state.ports.told:
+            in_use |= state.ports.in_use(state.ctis)
+        are_few = 2 * np.count_nonzero(in_use) < len(in_use)
+        if state.covered is not None and (are_few or state.covered.timelines.is_loose(len(in_use))):
+            # it may be that no key is renumbered: it lays what is left together
+            state.covered.renumber(in_use | (not are_few))
+        if are_few:
+            state.keys.keep(in_use)
+            if state.ports.told:
+                state.ports.renumber(in_use)
+            for side in state.sides:
+                side.renumber(in_use)
+        state.sweep_at = slackwater.state.sweep_after(state.rows())
 
     def describe(self, state: State) -> Description:
         """One row per event or endpoint; the side that has promised less holds the join back."""
@@ -303,25 +490,25 @@ def _lives(own: Changes | None, met: Meetings, row: Ints) -> tuple[Batch, Ints, 
     return Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(vs))), row, copies
 
 
-def _sweep(state: State, cti: int) -> None:
-    """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many."""
-    in_use = np.zeros(len(state.keys), dtype=np.bool_)
-    for port, side in enumerate(state.sides):
-        alive = side.forget(state.promised[port].cti, state.promised[1 - port].cti)
-        in_use |= side.in_use(len(in_use))
-        if port in state.alone:
-            state.alone[port].sweep(cti)
-            state.alone[port].renumber(alive)
-    if state.covered is not None:
-        with_endpoints = state.covered.sweep(cti)[: len(in_use)]
-        in_use[: len(with_endpoints)] |= with_endpoints
-    are_few = 2 * np.count_nonzero(in_use) < len(in_use)
-    if state.covered is not None and (are_few or state.covered.timelines.is_loose(len(in_use))):
-        # it may be that no key is renumbered: it lays what is left together
-        kept = in_use[: len(with_endpoints)] | (not are_few)
-        state.covered.renumber(kept)
-    if are_few:
-        state.keys.keep(in_use)
-        for side in state.sides:
-            side.renumber(in_use)
-    state.sweep_at = slackwater.state.sweep_after(state.rows())
+def _is_empty(state: State, side: int, key: Ints) -> Mask:
+    """Of which keys a side has no events."""
+    is_empty: Mask = state.sides[side].slabs[key, SIZE] == 0
+    return is_empty
+
+
+def _has_ended(state: State, side: int, key: Ints) -> Mask:
+    """Of which keys a side has no events and gets none."""
+    # a key that is closed is not remembered so any more, once its side has ended altogether
+    until = np.maximum(state.ports.until[key, side], state.ctis[side])
+    ended: Mask = (until == INF) & _is_empty(state, side, key)
+    return ended
+
+
+def _without_the_barren(state: State, port: int, rows: Batch, key: Ints) -> tuple[Batch, Ints]:
+    """The rows that can still meet something, or are shown alone; and their keys."""
+    state.ports.admit(state.keys)
+    state.sides[1 - port].admit(len(state.keys))
+    if port in state.alone:
+        return rows, key
+    is_barren = _has_ended(state, 1 - port, key)
+    return (rows.where(~is_barren), key[~is_barren]) if is_barren.any() else (rows, key)

@@ -36,6 +36,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _MOST_SEEDS = 16
+_SPARSE = 8
+"""if there are so many times as many keys as events, these are sorted, and the others not looked at"""
 _MOST_ROOM = 4
 """a pool so many times as large as what is needed is given back"""
 
@@ -92,7 +94,7 @@ class LiveEvents:
         `key` has the number of each row's key, `keys` is how many there are now. `by_least`: an end goes
         by way of the least that it was, so that the change has the sync of the row that caused it.
         """
-        self._admit_keys(keys)
+        self.admit(keys)
         inserted = np.flatnonzero(rows.is_insert)
         adjusted = np.flatnonzero(~rows.is_insert & (rows.old_ve != rows.new_ve))
         hashes = self._hashes(rows.payload)
@@ -107,7 +109,8 @@ class LiveEvents:
             parts = [born, there, Changes._make(c[back] for c in moved._replace(before=least))]
         return Changes._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
-    def _admit_keys(self, keys: int) -> None:
+    def admit(self, keys: int) -> None:
+        """There are so many keys now, at least."""
         if keys > len(self.slabs):
             slabs = _lines(max(keys, 2 * len(self.slabs)))
             slabs[: len(self.slabs)] = self.slabs
@@ -126,12 +129,16 @@ class LiveEvents:
             return Changes(none, none, none, none, none), none
         self.payloads.append(rows.payload, inserted)
         self.count += len(inserted)
-        key, vs, ve = key[inserted], rows.vs[inserted], rows.new_ve[inserted]
-        hashes, order = hashes[inserted], _order(key, vs)
-        self._grow(self.top + kernel.room_needed(self.slabs, key[order]))
+        columns: tuple[Ints, ...] = key, rows.vs, rows.new_ve, hashes
+        if len(inserted) < rows.rows:
+            columns = tuple(column[inserted] for column in columns)
+        place = _places(columns[0], len(self.slabs))
+        key, events = kernel.arranged(place, *map(_writable, columns), first_row)
+        self._grow(self.top + kernel.room_needed(self.slabs, key))
         arrays = self.slabs, self.pool, self.latest
-        self.top, where = kernel.insert(*arrays, self.top, key, vs, ve, hashes, order, first_row)
-        return Changes(key[order], vs[order], vs[order], ve[order], first_row + order), where
+        self.top, where = kernel.insert(*arrays, self.top, key, events)
+        vs, ve, row = (np.ascontiguousarray(events[:, column]) for column in (VS, VE, ROW))
+        return Changes(key, vs, vs, ve, row), where
 
     def _grow(self, needed: int) -> None:
         if needed > len(self.pool):
@@ -168,7 +175,8 @@ class LiveEvents:
     def _rehash(self, born: Ints) -> Ints:
         """Take another seed; where the events with the given payload numbers lie now."""
         self.seed += 1
-        key, events, _ = self._survivors(BEGIN, BEGIN)
+        never = np.full(len(self.slabs), BEGIN)
+        key, events, _ = self._survivors(never, never)
         events[:, HASH] = self._hashes(self.payloads.take(events[:, ROW]))
         order = np.lexsort((events[:, HASH], events[:, VS], key))
         key, events = key[order], events[order]
@@ -178,7 +186,7 @@ class LiveEvents:
         place[events[:, ROW]] = self.slabs[key, START] + offset
         return place[born]
 
-    def _survivors(self, own_cti: int, other_cti: int) -> tuple[Ints, Ints, Mask]:
+    def _survivors(self, own_cti: Ints, other_cti: Ints) -> tuple[Ints, Ints, Mask]:
         """Take the events out that can still matter, with their keys; and which payloads these have."""
         alive = np.empty(self.payloads.height, dtype=np.bool_)
         key, events = kernel.survivors(self.slabs, self.pool, own_cti, other_cti, alive)
@@ -196,7 +204,7 @@ class LiveEvents:
 
     def meetings(self, changes: Changes, keys: int) -> Meetings:
         """How the changes of another stream's events change what they have in common with these."""
-        self._admit_keys(keys)
+        self.admit(keys)
         parts: list[Meetings] = []
         done, size = 0, 2 * changes.rows + 16
         while done < changes.rows:
@@ -209,10 +217,27 @@ class LiveEvents:
         if not parts:
             none = np.empty(0, dtype=np.int64)
             return Meetings(none, none, none, none, none)
+        if len(parts) == 1:
+            return parts[0]
         return Meetings._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
-    def forget(self, own_cti: int, other_cti: int) -> Mask:
-        """Drop what can no longer matter. Which payloads are left: they are numbered anew, in order."""
+    def close(self, keys: Ints, own_cti: Ints, other_cti: Ints) -> Ints:
+        """Drop what can no longer matter of some keys; the numbers of the payloads that went."""
+        gone: Ints = kernel.close(self.slabs, self.pool, self.latest, keys, own_cti, other_cti)
+        self.count -= len(gone)
+        return gone
+
+    def of(self, keys: Ints) -> tuple[Ints, Ints]:
+        """The numbers of the payloads of some keys, and of which of the keys each is."""
+        found: tuple[Ints, Ints] = kernel.events_of(self.slabs, self.pool, keys)
+        return found
+
+    def forget(self, own_cti: Ints, other_cti: Ints) -> Mask:
+        """Drop what can no longer matter. Which payloads are left: they are numbered anew, in order.
+
+        There is a cti of either stream for each key.
+        """
+        self.admit(len(own_cti))
         key, events, alive = self._survivors(own_cti, other_cti)
         events[:, ROW] = (np.cumsum(alive) - 1)[events[:, ROW]]
         self.payloads.keep(alive)
@@ -221,7 +246,7 @@ class LiveEvents:
 
     def in_use(self, keys: int) -> Mask:
         """Which keys have events."""
-        self._admit_keys(keys)
+        self.admit(keys)
         return self.slabs[:keys, SIZE] > 0
 
     def renumber(self, alive: Mask) -> None:
@@ -233,18 +258,27 @@ class LiveEvents:
 
 def _lines(rows: int) -> Ints:
     """So many rows, empty: two share a line of the cache, and none lies in two lines."""
-    numbers = np.zeros(rows * COLUMNS + 8, dtype=np.int64)
+    # memory that comes cleared from the system has no large pages, and is touched for the first time
+    numbers = np.empty(rows * COLUMNS + 8, dtype=np.int64)
+    numbers.fill(0)
     first = -numbers.ctypes.data % 64 // 8
     return numbers[first : first + rows * COLUMNS].reshape(rows, COLUMNS)
 
 
-def _order(key: Ints, vs: Ints) -> Ints:
-    """The order by key and start; sorted as one number where both fit into it."""
-    first, last = int(vs.min()), int(vs.max())
-    width = last - first + 1
-    if (int(key.max()) + 1) * width < 2**63:
-        return stable_order(key * width + (vs - first))
-    return np.lexsort((vs, key))
+def _places(key: Ints, keys: int) -> Ints:
+    """Where each event goes if those of a key are put together, in their order."""
+    if keys <= _SPARSE * len(key):
+        counted: Ints = kernel.places(key, keys)
+        return counted
+    # a batch costs what it brings, however many keys there are
+    place = np.empty_like(key)
+    place[stable_order(key)] = np.arange(len(key))
+    return place
+
+
+def _writable(column: Ints) -> Ints:
+    # compiled kernels tell the two apart
+    return np.require(column, requirements=["C", "W"])
 
 
 def stable_order(times: Ints) -> Ints:

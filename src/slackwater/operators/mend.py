@@ -17,7 +17,10 @@ Pass: what links up, at once. Keep: the end of every event that is shown, while 
 waits; the events that were given up, as Finalize does; counts that are not complete, and the syncs of
 the elements that may be counted. A promise frees what lies behind it. Propagate: how far the counts are
 complete, or the earliest end that something waits to change if that is earlier; or the limit of the
-memory if that is later.
+memory if that is later. A promise about payloads follows when nothing waits that it speaks of, whatever
+its sync: with what it continues it may be said as a change of another one. Of what is to come, what
+links up to a change that a promise speaks of is spoken of itself, if the promise is from the beginning
+of time.
 
 The limit forgets what waits behind it, from the last end of a chain that is not behind it on. What waits
 for an event that ends before t when all elements before t are there waits in vain: it is unlinked. Both
@@ -32,6 +35,7 @@ Paper 1b section 4.6, Table 5. As printed, its cti does not wait for broken chai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,9 +47,10 @@ from slackwater.kernels import links as fates
 from slackwater.operators.counting import Counting
 from slackwater.operators.links import Dropped, Links
 from slackwater.operators.memory import Limit
+from slackwater.operators.pending import Pending
 from slackwater.operators.step import Answer, Description, GivenUp, Now, wall_clock
 from slackwater.plan import nodes
-from slackwater.punctuations import ExternalCti, Punctuation
+from slackwater.punctuations import ExternalCti, Promise, Punctuation
 from slackwater.times import BEGIN, INF, Times, show
 
 __all__ = ["Mend", "State", "changed"]
@@ -59,6 +64,7 @@ class State:
     limit: Limit
     counting: Counting = field(default_factory=Counting)
     promised: int = BEGIN
+    pending: Pending = field(default_factory=Pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,11 @@ class Mend:
         """A promise needs no count."""
         state.limit.look(self.node.clock, self.now)
         state.counting.pass_(punctuation.before)
+        return self._settled(state)
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """The promises of which nothing waits."""
+        state.pending.take(told, with_since=False)
         return self._settled(state)
 
     def on_external_cti(self, state: State, port: int, told: ExternalCti) -> Answer:
@@ -165,7 +176,16 @@ class Mend:
         if state.promised == INF:
             state.limit.raise_to(INF)
         links.forget_ends_before(state.promised)
-        return Answer((Punctuation(state.promised),), rows, given_up)
+        promises: tuple[Promise, ...] = (Punctuation(state.promised),)
+        if state.pending.told:
+            promises += state.pending.free(_at_any_time(links.waiting()))
+        return Answer(promises, rows, given_up)
+
+
+def _at_any_time(rows: Batch) -> Batch:
+    """Rows with the earliest sync that there is, of which every promise speaks that matches them."""
+    start = np.full(rows.rows, BEGIN)
+    return Batch(start, start, np.full(rows.rows, INF), rows.payload)
 
 
 def _dropped(dropped: Dropped | None, state: State) -> tuple[GivenUp, ...]:

@@ -4,7 +4,7 @@
 
 As for deletes, an event whose end moves loses one image and gains another.
 
-Pass: every row, at once. Keep: nothing. Propagate: the promise as it is.
+Pass: every row, at once. Keep: nothing. Propagate: the promise as it is, if it does not begin at a time.
 
     in:   a [1, 9)     a [1, 9) -> [1, 5)                 cti(4)
     out:  a [9, 10)    a [9, 10) -> gone, a [5, 6)        cti(4)
@@ -12,13 +12,14 @@ Pass: every row, at once. Keep: nothing. Propagate: the promise as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.events import Batch
-from slackwater.operators.deletes import images
+from slackwater.operators.deletes import from_the_beginning, images
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.times import plus
 
 __all__ = ["PointAtEnd"]
@@ -40,6 +41,10 @@ class PointAtEnd:
     def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
         """No image starts before the sync of its row."""
         return Answer((punctuation,))
+
+    def on_patterns(self, state: None, port: int, told: Sequence[Promise]) -> Answer:
+        """No image starts before the sync of its row."""
+        return Answer(from_the_beginning(told))
 
     def describe(self, state: None) -> Description:
         """Stateless."""

@@ -18,14 +18,18 @@ Pass: what the batch changes; on cti(t), all snapshots that end by t. Keep: per 
 who comes and goes there, from the cti on; who is alive at one of them, by value; every payload and its
 value once. Propagate: as Aggregate, whose promises are made of the same timelines.
 
+Promises about key columns alone: as Aggregate, too. Other promises speak of events whose place others
+may still change.
+
     by v    in:   5 [0, 10)    3 [4, 6)
     EAGER   out:  5 #1 [0, 10)   5 #1 [0, 10) -> [0, 4)   3 #1 [4, 6)   5 #2 [4, 6)   5 #1 [6, 10)
 
-Paper 1a section 3, errata 1 to 5.
+Paper 1a section 3, errata 1 to 5; paper 4 (group-by).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,15 +43,16 @@ from slackwater.kernels import endpoints, grouping, ranks
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.labels import Labels
+from slackwater.operators.closing import about, frontiers, matched, shortened
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.expressions import type_of
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.records import Records
-from slackwater.state import sweep_after
-from slackwater.timelines import Timelines, Touched, Weights
-from slackwater.times import INF
+from slackwater.state import is_worth_a_sweep, sweep_after
+from slackwater.timelines import Said, Timelines, Touched, Weights
+from slackwater.times import BEGIN, INF
 
 __all__ = ["Rank", "State"]
 
@@ -128,6 +133,9 @@ class State:
     lists: Lists = field(default_factory=Lists)
     values: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
     """by number of payload, see kernels/ranks.py; there is room for more"""
+    cti: int = BEGIN
+    closed: int = 0
+    """groups that are closed for ever and still have a number"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
     spares: Spares = field(default_factory=Spares)
 
@@ -240,7 +248,10 @@ class Rank:
 
     def _lengthened(self, state: State, until: int) -> Batch:
         """Rows that were cut where no endpoint remains: lengthened, if they would be frozen so."""
-        key, vs, old_ve, new_ve, *_ = state.timelines.lengthen_cut(until)
+        return self._longer(state, state.timelines.lengthen_cut(until))
+
+    def _longer(self, state: State, cut: Said) -> Batch:
+        key, vs, old_ve, new_ve, *_ = cut
         if not len(key):
             return Batch.empty(self.node.schema)
         records, lists = state.records, state.lists
@@ -252,26 +263,43 @@ class Rank:
 
     def _forget(self, state: State, cti: int) -> None:
         """Drop what the cti has frozen, now and then."""
+        state.cti = max(state.cti, cti)
         if cti < INF and _remembered(state) < state.sweep_at:
             return
         timelines, records, lists = state.timelines, state.records, state.lists
         timelines.sweep(cti)
-        every = len(timelines.slabs)
-        records.admit(every)
-        lists.admit(every)
-        script = records.forget(cti)
-        order = self._order(state)
+        records.admit(len(timelines.slabs))
+        lists.admit(len(timelines.slabs))
+        self._move(state, records.forget(cti))
+        _tidy(state, timelines.is_loose(len(state.groups)) or lists.is_loose)
+
+    def _move(self, state: State, script: Ints) -> None:
+        """Lead the lists through moves that nobody reads after."""
+        lists, order = state.lists, self._order(state)
         lists.moved(*kernel.move(script, *order, lists.slabs, lists.pool, lists.top))
-        if timelines.is_loose(len(state.groups)) or lists.is_loose:
-            alive = timelines.in_use(every)
-            records.renumber(alive)
-            lists.renumber(alive)
-            groups = state.groups.keep(alive[: len(state.groups)])
-            timelines.renumber(alive[: len(groups)], groups)
-            known = state.values[: len(state.payloads), ranks.KEY]
-            known[:] = groups[known]
-        _forget_payloads(state)
-        state.sweep_at = sweep_after(_remembered(state))
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Groups are closed: what is held back of them, and then they are forgotten."""
+        timelines, records, lists = state.timelines, state.records, state.lists
+        found = matched(state.groups, about(told, self.node.keys, state.cti))
+        key, until = frontiers(found)
+        timelines.admit(len(state.groups))
+        records.admit(len(timelines.slabs))
+        lists.admit(len(timelines.slabs))
+        rows, promises = None, tuple(each.promise for each in found)
+        if self.latency is not OutputLatency.EAGER and len(key):
+            rows = self._rows(state, self._follow(state, timelines.reach_of(key, until)))
+            if not self._open_ended:
+                cut = timelines.lengthen_cut_of(key, until)
+                rows = Batch.concat([rows, self._longer(state, cut)])
+                promises = shortened(found, key, np.minimum(until, timelines.held_back(key)))
+        self._move(state, records.close(key, until))
+        timelines.close(key, until)
+        state.closed += int(np.count_nonzero(until == INF))
+        many = is_worth_a_sweep(state.closed, len(state.groups))
+        if many or _remembered(state) >= state.sweep_at:
+            _tidy(state, many)
+        return Answer(promises, rows)
 
     def describe(self, state: State) -> Description:
         """One row per endpoint, who comes or goes, and who is alive."""
@@ -301,6 +329,22 @@ def _numbered(state: State, payload: pl.DataFrame, values: pl.Series) -> Ints:
             values.drop_nulls() if is_null.any() else values
         )
     return number
+
+
+def _tidy(state: State, has_few_groups: bool) -> None:
+    """Forget groups that are not in use, if that is worth it; and the payloads that nobody uses."""
+    if has_few_groups:
+        timelines, every = state.timelines, len(state.timelines.slabs)
+        alive = timelines.in_use(every)
+        state.records.renumber(alive)
+        state.lists.renumber(alive)
+        groups = state.groups.keep(alive[: len(state.groups)])
+        timelines.renumber(alive[: len(groups)], groups)
+        known = state.values[: len(state.payloads), ranks.KEY]
+        known[:] = groups[known]
+        state.closed = 0
+    _forget_payloads(state)
+    state.sweep_at = sweep_after(_remembered(state))
 
 
 def _remembered(state: State) -> int:

@@ -47,6 +47,7 @@ tree_kernel: Any = tournament
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_NONE = np.empty(0, dtype=np.int64)
 _MODES = {
     OutputLatency.EAGER: runs.EAGER,
     OutputLatency.ORDER_PRESERVING: runs.ORDERLY,
@@ -74,6 +75,8 @@ class Runs:
     tree: Ints = field(default_factory=lambda: np.empty((0, runs.VALUES), dtype=np.int64))
     """see kernels/runs.py for the values, kernels/tournament.py for the shape"""
     leaves: int = 0
+    fronts: Ints = field(default_factory=lambda: _NONE)
+    """the watermark of each key of which more is promised than of all; empty as long as there is none"""
     spares: Spares = field(default_factory=Spares)
 
     def rows(self) -> int:
@@ -89,30 +92,42 @@ class Runs:
 
     def advance(self, seen: int) -> Changed:
         """Times are seen."""
-        scratch = np.empty((0, self.timelines.entries.shape[1]), dtype=np.int64)
-        return self._show(scratch, np.empty((0, 5), dtype=np.int64), seen, 16)
+        return self._show(*self._untouched(), seen, 16)
+
+    def _untouched(self) -> tuple[Ints, Ints]:
+        """No entries, none of which has changed."""
+        width = self.timelines.entries.shape[1]
+        return np.empty((0, width), dtype=np.int64), np.empty((0, 5), dtype=np.int64)
 
     def _show(self, scratch: Ints, touched: Ints, seen: int, room: int) -> Changed:
         before, self.watermark = self.watermark, max(self.watermark, seen)
-        due = np.empty(0, dtype=np.int64)
+        due = _NONE
         if self.watermark > before and len(self.tree):
             due = tree_kernel.up_to(
                 self.tree, self.leaves, runs.DUE, self.watermark, len(self.timelines.slabs)
             )
+        return self._compared((scratch, touched), (due, _NONE), before, room)
+
+    def _compared(
+        self, what: tuple[Ints, Ints], whose: tuple[Ints, Ints], before: int, room: int
+    ) -> Changed:
+        """What was touched, and whom the watermark concerns, with what it is for each: what changes."""
         timelines = self.timelines
+        due, fronts = whose
         return self._changed(
             kernel.shown(
                 _MODES[self.latency],
                 self.rule,
                 timelines.slabs,
                 timelines.entries,
-                scratch,
-                touched,
+                *what,
                 due,
                 self.tree,
                 self.leaves,
                 before,
                 self.watermark,
+                self.fronts,
+                fronts,
                 room,
             )
         )
@@ -123,6 +138,9 @@ class Runs:
         return Changed(out[0], out[1], out[2], out[3])
 
     def _admit_keys(self, keys: int) -> None:
+        if len(self.fronts) and keys > len(self.fronts):
+            more = max(keys, 2 * len(self.fronts)) - len(self.fronts)
+            self.fronts = np.concatenate([self.fronts, np.full(more, BEGIN)])
         if self.latency is not OutputLatency.EAGER and keys > self.leaves:
             self._plant(self.tree[: self.leaves], keys)
 
@@ -143,20 +161,63 @@ class Runs:
         promise = min(cti, int(self.tree[-1, runs.HOLD]))
         if self.tree[-1, runs.CUT] >= promise:
             return changed, promise
+        short = tree_kernel.up_to(
+            self.tree, self.leaves, runs.CUT, promise - 1, len(self.timelines.slabs)
+        )
+        return self._with_longer(changed, short, np.full(len(short), promise)), promise
+
+    def _with_longer(self, changed: Changed, short: Ints, ends: Ints) -> Changed:
         timelines = self.timelines
-        tree = self.tree, self.leaves
-        short = tree_kernel.up_to(*tree, runs.CUT, promise - 1, len(timelines.slabs))
-        longer = kernel.lengthened(self.rule, timelines.slabs, timelines.entries, short, *tree, promise)
-        return Changed._make(np.concatenate(pair) for pair in zip(changed, longer, strict=True)), promise
+        longer = kernel.lengthened(
+            self.rule, timelines.slabs, timelines.entries, short, self.tree, self.leaves, ends
+        )
+        return Changed._make(np.concatenate(pair) for pair in zip(changed, longer, strict=True))
 
-    def forget(self, cti: int) -> Mask | None:
-        """Drop what the cti has frozen, now and then; if so, which keys are still in use."""
+    def promise_of(self, keys: Ints, until: Ints) -> tuple[Changed, Ints]:
+        """Nothing of these keys changes before a time, of each its own: as `promise`, key by key.
+
+        At INF all of a key is shown. The watermark of the others stays where it is.
+        """
+        if self.latency is OutputLatency.EAGER or not len(keys):
+            return Changed(_NONE, _NONE, _NONE, _NONE), until
+        self.timelines.admit(int(keys.max()) + 1)
+        slabs = self.timelines.slabs
+        self._admit_keys(len(slabs))
+        if not len(self.fronts):
+            self.fronts = np.full(self.leaves, BEGIN)
+        room = int(slabs[keys, endpoints.SIZE].sum()) + 16
+        changed = self._compared(self._untouched(), (keys, until), self.watermark, room)
+        self.fronts[keys] = np.maximum(self.fronts[keys], until)
+        if self.latency is OutputLatency.ORDER_PRESERVING:
+            return changed, until
+        promises = np.minimum(until, self.tree[keys, runs.HOLD])
+        short = self.tree[keys, runs.CUT] < promises
+        return self._with_longer(changed, keys[short], promises[short]), promises
+
+    def close(self, keys: Ints, until: Ints) -> None:
+        """Forget what is frozen of these keys; all of a key at INF."""
+        timelines = self.timelines
+        timelines.admit(int(keys.max(initial=-1)) + 1)
+        timelines.size -= kernel.close(
+            self.rule,
+            timelines.slabs,
+            timelines.entries,
+            timelines.free,
+            self.tree,
+            self.leaves,
+            keys,
+            until,
+        )
+
+    def forget(self, cti: int) -> bool:
+        """Drop what the cti has frozen, now and then; whether it was done."""
         if cti < INF and self.rows() < self.timelines.sweep_at:
-            return None
-        return self.sweep(cti)
+            return False
+        self.sweep(cti)
+        return True
 
-    def sweep(self, cti: int) -> Mask:
-        """Drop what the cti has frozen: which keys are still in use."""
+    def sweep(self, cti: int) -> None:
+        """Drop what the cti has frozen."""
         timelines = self.timelines
         if cti == INF:
             timelines.slabs[:, endpoints.SIZE] = 0
@@ -165,12 +226,22 @@ class Runs:
             tables = timelines.slabs, timelines.entries, self.tree, self.leaves
             timelines.size = kernel.purge(self.rule, *tables, cti)
         timelines.sweep_at = state.sweep_after(timelines.rows())
-        in_use: Mask = timelines.slabs[:, endpoints.SIZE] > 0
+
+    def in_use(self, keys: int) -> Mask:
+        """Which of so many keys have endpoints."""
+        self.timelines.admit(keys)
+        in_use: Mask = self.timelines.slabs[:keys, endpoints.SIZE] > 0
         return in_use
 
     def renumber(self, alive: Mask) -> None:
         """Other keys are gone, and these are numbered from 0."""
         self.timelines.renumber(alive, np.cumsum(alive) - 1)
+        if len(self.fronts):
+            known = self.fronts[: len(alive)]
+            self.fronts = known[alive[: len(known)]]
+            if not len(self.fronts):
+                # as many as there are, and never none again
+                self.fronts = np.full(1, BEGIN)
         if len(self.tree):
             values = self.tree[: self.leaves][: len(alive)][alive[: self.leaves]]
             self._plant(values, len(values))

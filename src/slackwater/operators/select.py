@@ -3,38 +3,46 @@
     out = { (vs, ve, g(p)) | (vs, ve, p) in input }
 
 The mapping is a function of the payload alone, so the adjust of an event becomes the adjust of its image
-(of one of equal images, which are interchangeable), and nothing is remembered. Where g has no value, and
+(of one of equal images, which are interchangeable), and no row is remembered. Where g has no value, and
 the insert is set aside, so is every adjust of it, for the same reason.
 
-Pass: every row, at once. Keep: nothing. Propagate: a promise about sync as it is.
+Pass: every row, at once. Keep: no row; promises about columns that do not pass as they are, until
+others complete them. Propagate: a promise about sync as it is; one about columns that pass unchanged
+under their new names (each of them, if there are several); one about other columns not by itself, but a
+set that leaves no value of such a column out as one about the rest (projection.py).
 
     in:   a [0, 10)   a [0, 10) -> [0, 4)   cti(5)
     out:  g(a) [0, 10)   g(a) [0, 10) -> [0, 4)   cti(5)
 
-Paper 4 Table 2 (project); paper 1b section 4.1 (stateless operators).
+Paper 4 Table 3 (project: projPs); paper 1b section 4.1 (stateless operators).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import polars as pl
 
 from slackwater.events import Batch
+from slackwater.operators.projection import Apart, projected
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Closings, Promise, Punctuation
 
 __all__ = ["Select"]
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """The step of a `Select` node. It has no state."""
+    """The step of a `Select` node."""
 
     node: nodes.Select
     columns: dict[str, Formula] = field(init=False)
+    passing: dict[str, list[str]] = field(init=False)
+    """columns that pass as they are, and how they are called then"""
 
     def __post_init__(self) -> None:
         columns = {
@@ -42,19 +50,43 @@ class Select:
             for name, expression in self.node.columns.items()
         }
         object.__setattr__(self, "columns", columns)
+        passing: dict[str, list[str]] = {}
+        for name, expression in self.node.columns.items():
+            plain = expression.meta.undo_aliases()
+            if plain.meta.is_column():
+                passing.setdefault(plain.meta.output_name(), []).append(name)
+        object.__setattr__(self, "passing", passing)
 
-    def open(self) -> None:
-        """Nothing to remember."""
+    def open(self) -> Apart:
+        """Nothing promised."""
+        return Apart()
 
-    def on_batch(self, state: None, port: int, rows: Batch) -> Batch:
+    def on_batch(self, state: Apart, port: int, rows: Batch) -> Batch:
         """The same rows with other payloads."""
         columns = {name: formula.values(rows.payload) for name, formula in self.columns.items()}
         return replace(rows, payload=pl.DataFrame(columns))
 
-    def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
+    def on_punctuation(self, state: Apart, port: int, punctuation: Punctuation) -> Answer:
         """Sync times are kept, so a promise about them is."""
         return Answer((punctuation,))
 
-    def describe(self, state: None) -> Description:
-        """Stateless."""
+    def on_patterns(self, state: Apart, port: int, told: Sequence[Promise]) -> Answer:
+        """What is about columns that pass, and what follows from the rest about these."""
+        usable: list[Promise] = [each for each in told if each.speaks_only_of(self.passing)]
+        others = [each for each in told if not each.speaks_only_of(self.passing)]
+        if others:
+            usable += projected(state, others, self.passing, self.node.input.schema)
+        return Answer(tuple(named for promise in usable for named in self._named(promise)))
+
+    def _named(self, promise: Promise) -> Iterator[Promise]:
+        """The promise about the columns of the output, under each of their names."""
+        if isinstance(promise, Closings):
+            columns = promise.keys.columns
+        else:
+            columns = [name for name, _ in promise.columns]
+        for names in product(*(self.passing[name] for name in columns)):
+            yield promise.renamed(dict(zip(columns, names, strict=True)))
+
+    def describe(self, state: Apart) -> Description:
+        """It holds no rows."""
         return Description()

@@ -14,6 +14,10 @@ move between l + gap and some later time, where l is the last start of its sessi
 change. The first start s that follows l in the other of the two has then come or gone, so that s >= t;
 and it was or is linked to l, so that s < l + gap. The change has sync l + gap > s >= t.
 
+Promises about key columns alone do the same to the keys that they speak of. Keep: nothing of a key that
+is closed for ever; else what may go on after the promised time. Propagate: the promise as it is, for the
+same reason.
+
     gap 5   in:   a [0, 1)   b [3, 9)                       cti(6)   b [3, 9) -> [3, 7)   c [7, 8)
             out:  a [0, 5)   a [0, 5) -> [0, 8)  b [3, 8)   cti(6)                        c [7, 12)
                                                                          a [0, 8) -> [0, 12), b likewise
@@ -23,6 +27,7 @@ Flink's and Spark's session windows, as lifetimes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,11 +38,12 @@ from slackwater.events import Batch
 from slackwater.kernels import chains
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import NOTHING, Changes, Ints, Slabs
+from slackwater.operators.closing import about, frontiers, matched
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import sweep_after
-from slackwater.times import INF, plus
+from slackwater.times import BEGIN, INF, plus
 
 __all__ = ["Session", "State"]
 
@@ -52,6 +58,7 @@ class State:
     keys: Keys
     payloads: Keys
     starts: Slabs
+    cti: int = BEGIN
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
 
 
@@ -90,6 +97,7 @@ class Session:
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """Sessions that have ended are forgotten, now and then; the promise holds as it is."""
         cti, starts = punctuation.before, state.starts
+        state.cti = max(state.cti, cti)
         if cti == INF:
             starts.clear()
         elif max(starts.total, len(state.payloads)) < state.sweep_at:
@@ -98,6 +106,18 @@ class Session:
             kernel.forget_ended(starts.start, starts.size, starts.room, starts.said, self.node.gap, cti)
         _sweep(state)
         return Answer((punctuation,))
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Keys are closed: their sessions that have ended are forgotten; the promise holds as it is."""
+        told = about(told, self.node.keys, state.cti)
+        key, until = frontiers(matched(state.keys, told))
+        starts = state.starts
+        starts.admit(len(state.keys))
+        tables = starts.start, starts.size, starts.room, starts.said
+        starts.total -= kernel.close(*tables, self.node.gap, key, until)
+        if max(starts.total, len(state.payloads)) >= state.sweep_at:
+            _sweep(state)
+        return Answer(tuple(told))
 
     def describe(self, state: State) -> Description:
         """One row per start and payload that is remembered."""

@@ -17,14 +17,14 @@ Contract:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from slackwater.consistency import Dial
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
-from slackwater.punctuations import ExternalCti, Punctuation, Reached
+from slackwater.punctuations import ExternalCti, Promise, Punctuation, Reached
 
 __all__ = [
     "Answer",
@@ -32,6 +32,7 @@ __all__ = [
     "Description",
     "GivenUp",
     "Now",
+    "PatternStep",
     "Step",
     "ToldStep",
     "TurnableStep",
@@ -63,7 +64,7 @@ class GivenUp:
 class Answer:
     """What follows: the rows that are released, what may be promised after them, what is given up."""
 
-    promises: tuple[Punctuation, ...] = ()
+    promises: tuple[Promise, ...] = ()
     rows: Batch | None = None
     given_up: GivenUp | tuple[GivenUp, ...] | None = None
     """several where the reasons differ"""
@@ -90,11 +91,20 @@ class Step(Protocol):
         ...
 
     def on_punctuation(self, state: Any, port: int, punctuation: Punctuation) -> Answer:
-        """A promise in, what follows from it out."""
+        """A promise about time in, a cti, what follows from it out."""
         ...
 
     def describe(self, state: Any) -> Description:
         """How its state stands."""
+        ...
+
+
+@runtime_checkable
+class PatternStep(Step, Protocol):
+    """An operator that answers promises about any attribute. The others drop them, and say less."""
+
+    def on_patterns(self, state: Any, port: int, told: Sequence[Promise]) -> Answer:
+        """All promises in that came with one batch and are no ctis, what follows from them out."""
         ...
 
 

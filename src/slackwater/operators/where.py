@@ -5,8 +5,9 @@
 An adjust carries its event's payload, so it passes exactly if its insert did, and nothing is remembered.
 Likewise where f has no value: if the insert is set aside, so is every adjust of it, for the same reason.
 
-Pass: every row that satisfies f, at once. Keep: nothing. Propagate: the promise as it is, since the
-output is a part of the input.
+Pass: every row that satisfies f, at once. Keep: nothing. Propagate: every promise as it is, since the
+output is a part of the input; and with `promises`, at its start, that nothing comes that fails f, as far
+as boxes can tell (plan/predicates.py).
 
     in:   a [0, 10)   b [2, 8)   cti(5)
     out:  a [0, 10)              cti(5)         (b does not satisfy f)
@@ -16,20 +17,29 @@ Paper 1b section 4.1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
-from slackwater.punctuations import Punctuation
+from slackwater.plan.predicates import failing
+from slackwater.punctuations import Promise, Punctuation
 
-__all__ = ["Where"]
+__all__ = ["State", "Where"]
+
+
+@dataclass(slots=True)
+class State:
+    """Whether what follows from the predicate has been promised."""
+
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The step of a `Where` node. It has no state."""
+    """The step of a `Where` node."""
 
     node: nodes.Where
     predicate: Formula = field(init=False)
@@ -38,18 +48,27 @@ class Where:
         predicate = Formula(self.node.predicate, self.node.input.schema, "where")
         object.__setattr__(self, "predicate", predicate)
 
-    def open(self) -> None:
-        """Nothing to remember."""
+    def open(self) -> State:
+        """Nothing to remember, or nothing but whether it has made its own promise."""
+        return State(told=not self.node.promises)
 
-    def on_batch(self, state: None, port: int, rows: Batch) -> Batch:
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch | Answer:
         """The rows that satisfy the predicate; null is not true."""
         satisfied = self.predicate.values(rows.payload)
-        return rows.where(satisfied.fill_null(value=False).to_numpy())
+        passed = rows.where(satisfied.fill_null(value=False).to_numpy())
+        if state.told:
+            return passed
+        state.told = True
+        return Answer(tuple(failing(self.node.predicate, self.node.schema)), passed)
 
-    def on_punctuation(self, state: None, port: int, punctuation: Punctuation) -> Answer:
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The promise holds of a part of the input, too."""
         return Answer((punctuation,))
 
-    def describe(self, state: None) -> Description:
-        """Stateless."""
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Promises hold of a part of the input, too."""
+        return Answer(tuple(told))
+
+    def describe(self, state: State) -> Description:
+        """It holds no rows."""
         return Description()

@@ -71,6 +71,8 @@ class Feed:
     """stands for it in the stage's plan"""
     source: n.Source | None = None
     """the source that it is, or is made of by mending"""
+    spread: Columns | None = None
+    """by which columns it comes from the buckets of an earlier stage, if that is known"""
 
     @property
     def mended(self) -> bool:
@@ -131,6 +133,8 @@ class Cut:
 
     root: n.Node
     stages: tuple[Stage, ...]
+    spread: Columns | None = None
+    """by which of its columns the answer is spread, if that is known"""
 
     def describe(self, buckets: int | None = None) -> Iterator[str]:
         """For people: one line per stage, with how many of the buckets have work to do."""
@@ -209,7 +213,7 @@ def _cut(root: n.Node) -> Cut:
             for child, columns in inputs
         ]
         spread[node] = _spread_of(node, exchanged[node], spread)
-    return _staged(root, order, level, exchanged, everywhere)
+    return _staged(root, level, exchanged, everywhere, spread)
 
 
 def _is_mended(node: n.Node) -> bool:
@@ -449,12 +453,12 @@ def _spread_of(
 
 def _staged(
     root: n.Node,
-    order: list[n.Node],
     level: Mapping[n.Node, int],
     exchanged: Mapping[n.Node, list[Columns | None]],
     everywhere: set[n.Node],
+    spread: Mapping[n.Node, Columns | None],
 ) -> Cut:
-    depth = max(level.values())
+    order, depth = list(n.walk(root)), max(level.values())
     stages = []
     for number in range(1, depth + 1):
         feeds: dict[tuple[n.Node, Columns], Feed] = {}
@@ -472,7 +476,7 @@ def _staged(
                 if columns is None:
                     below.append(built[child])
                     continue
-                feed = feeds.setdefault((child, columns), _feed(child, columns))
+                feed = feeds.setdefault((child, columns), _feed(child, columns, spread[child]))
                 below.append(feed.entrance)
             built[node] = n.over(node, below)
         leaving = [node for node in built if node is root or _leaves(node, order, level, exchanged)]
@@ -481,7 +485,7 @@ def _staged(
         roots = tuple(built[node] for node in leaving)
         inputs = tuple(feeds.values())
         stages.append(Stage(inputs, tuple(leaving), roots, origins, tuple(mends), alike))
-    return Cut(root, tuple(stages))
+    return Cut(root, tuple(stages), spread[root])
 
 
 def _mending(
@@ -500,7 +504,7 @@ def _mending(
     return {old: new for old, new in chain.items() if old is not source}
 
 
-def _feed(node: n.Node, columns: Columns) -> Feed:
+def _feed(node: n.Node, columns: Columns, spread: Columns | None = None) -> Feed:
     if isinstance(node, n.Source):
         # several partitions have no common order
         known = replace(node.properties, ordered=False, strictly_increasing=False)
@@ -509,7 +513,7 @@ def _feed(node: n.Node, columns: Columns) -> Feed:
         source = _source_of(node)
         name = node.name if source is None else source.stream_name
         entrance = n.Source(name, dict(node.schema), StreamProperties())
-    return Feed(node, columns, entrance, _source_of(node))
+    return Feed(node, columns, entrance, _source_of(node), spread)
 
 
 def _leaves(

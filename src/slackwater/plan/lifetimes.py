@@ -364,11 +364,28 @@ class Lifetime:
 
     def promise(self, time: int) -> int:
         """The cti that cti(time) becomes: the least sync that a still permitted element can cause."""
-        if time in (INF, BEGIN):
-            return time
-        at = np.array([time], dtype=np.int64)
+        return int(self.promises(np.array([time], dtype=np.int64))[0])
+
+    def promises(self, times: Times) -> Times:
+        """What cti(t) becomes, for many times t."""
         bounds = [self.start, *(part for part in self.end.sums() if part.mentions("ve"))]
-        return min(int(bound.at(at, at)[0]) for bound in bounds)
+        earliest = reduce(np.minimum, (bound.at(times, times) for bound in bounds))
+        return np.where((times == INF) | (times == BEGIN), times, earliest)
+
+    def window(self, since: int, before: int) -> tuple[int, int] | None:
+        """The syncs that only elements with a sync in [since, before) can cause; None: not known.
+
+        Known where the end follows vs alone, as that of a window does: then all that happens to a row
+        happens at its start. Starts do not decrease, so a start after that of `since - 1` and before
+        that of `before` is that of a vs in between.
+        """
+        if since == BEGIN:
+            return BEGIN, self.promise(before)
+        if any(part.mentions("ve") for part in self.end.sums()):
+            return None
+        low, high = (int(t) for t in self.starts(np.array([since - 1, before], dtype=np.int64)))
+        first, last = low + 1 if low < INF else INF, before if before == INF else high
+        return (first, last) if first < last else None
 
     def __str__(self) -> str:
         return self.name if self.name != "alter_lifetime" else f"[{self.start}, {self.end})"

@@ -21,9 +21,10 @@ from slackwater.errors import PlanError
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import type_of
 from slackwater.plan.functions import shown
+from slackwater.plan.knowledge import Knowledge
 from slackwater.plan.lifetimes import Lifetime
 from slackwater.plan.schemas import require_columns, require_free, schema_of
-from slackwater.times import show_length
+from slackwater.times import INF, show_length
 from slackwater.validity import StreamProperties
 
 __all__ = [
@@ -153,9 +154,10 @@ class _SameSchema(Node):
 
 @dataclass(frozen=True, eq=False)
 class Where(_SameSchema):
-    """The rows that satisfy a predicate."""
+    """The rows that satisfy a predicate; with `promises` it says at its start that none does not."""
 
     predicate: pl.Expr
+    promises: bool = False
 
     def __post_init__(self) -> None:
         dtype = type_of(self.predicate, self.schema, "where")
@@ -163,7 +165,7 @@ class Where(_SameSchema):
             raise PlanError("where: a predicate must be true or false", detail=f"it is {dtype}")
 
     def describe(self) -> str:
-        return shown(self.predicate)
+        return shown(self.predicate) + (", promised" if self.promises else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,6 +501,8 @@ class Align(_SameSchema):
     perfect: bool = False
     turnable: bool = False
     """whether the dial may be turned while it runs: `blocking` is then where it begins"""
+    in_order: bool = True
+    """if perfect: whether nothing with a later vs overtakes a row"""
 
     def __post_init__(self) -> None:
         # refuses what no dial can say
@@ -511,7 +515,15 @@ class Align(_SameSchema):
 
 @dataclass(frozen=True, eq=False)
 class Cleanse(_SameSchema):
-    """The same history as a perfect stream: ordered, and nothing is ever taken back."""
+    """The same history as a perfect stream: ordered, and nothing is ever taken back.
+
+    If not `in_order`, each row as soon as its own end is known: nothing is taken back.
+    """
+
+    in_order: bool = True
+
+    def describe(self) -> str:
+        return "" if self.in_order else "in any order"
 
 
 @dataclass(frozen=True, eq=False)
@@ -533,16 +545,25 @@ class Finalize(_SameSchema):
 
 @dataclass(frozen=True, eq=False)
 class Punctuate(_SameSchema):
-    """The same history with promises embedded: no row is later than `lateness` behind the largest vs."""
+    """The same history with promises embedded: of time, or of what else is known of the payloads.
 
-    lateness: int
+    Of time: no row is later than `lateness` behind the largest vs.
+    """
+
+    lateness: int = INF
+    knowledge: Knowledge | None = None
 
     def __post_init__(self) -> None:
         if self.lateness < 0:
             raise PlanError("punctuate: lateness cannot be negative", detail=f"it is {self.lateness}")
+        if self.knowledge is not None:
+            assert self.lateness == INF, "one node, one thing that is known"
+            self.knowledge.require(self.schema)
 
     def describe(self) -> str:
-        return f"lateness {show_length(self.lateness)}"
+        return (
+            f"lateness {show_length(self.lateness)}" if self.knowledge is None else str(self.knowledge)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -160,17 +160,21 @@ def _clip_by(node: n.ClipBy, below: StreamProperties, other: StreamProperties) -
 
 
 def _cleanse(node: n.Cleanse, below: StreamProperties) -> StreamProperties:
-    return _perfect(below)
+    return _perfect(below, node.in_order)
 
 
-def _perfect(below: StreamProperties) -> StreamProperties:
-    return replace(below, ordered=True, insert_only=True, never_lengthens=True)
+def _perfect(below: StreamProperties, in_order: bool) -> StreamProperties:
+    """Rows leave in the order of their starts, or each when its end is known."""
+    starts = below.strictly_increasing and in_order
+    return replace(
+        below, ordered=in_order, insert_only=True, never_lengthens=True, strictly_increasing=starts
+    )
 
 
 def _align(node: n.Align, below: StreamProperties) -> StreamProperties:
     """In sync order from cti to cti if it waits for it; else perfect input at least stays so."""
     if node.perfect:
-        return _perfect(below)
+        return _perfect(below, node.in_order)
     waits = node.blocking == INF and not node.turnable
     return replace(below, ordered=waits or below.perfect)
 

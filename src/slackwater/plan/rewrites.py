@@ -23,7 +23,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
+from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
+from slackwater.plan.knowledge import AllReported, OrderedBy, Unique
 from slackwater.plan.placement import placed
 
 __all__ = ["GROUP", "REWRITES", "groups_at_once", "in_user_terms", "rewritten"]
@@ -129,6 +131,13 @@ def _carrying(node: n.Node, below: Sequence[n.Node]) -> n.Node:
             return n.over(node, below, on=(GROUP, *node.on))
         case n.GroupApply():
             return _applied(node, below[0], (GROUP, *node.keys))
+        case n.Punctuate(knowledge=Unique(columns)):
+            return n.over(node, below, knowledge=Unique((GROUP, *columns)))
+        case n.Punctuate(knowledge=OrderedBy() | AllReported() as known):
+            raise PlanError(
+                f"group_apply: {known} cannot be said of each group by itself",
+                hint="punctuate before the groups are made, by what is known of all of them",
+            )
         case _:
             assert isinstance(node, _AS_THEY_ARE), f"{node.name} does not say how it carries a group"
             return n.over(node, below)

@@ -3,7 +3,8 @@
 A node that several others read is one operator whose output goes to several queues: it runs once. An
 operator takes one batch from one of its queues, hands the rows and then the promises to its step, and
 puts what comes out into the queues of its readers. The driver keeps what an operator has promised and
-drops promises that say nothing new. A dataflow is quiet when all queues are empty.
+drops ctis that say nothing new; promises about other things go to the steps that have an answer for
+them. A dataflow is quiet when all queues are empty.
 
 Rows for which an operator's expression has no value stop the query; with LEDGER they are set aside, and
 the operator never sees them. An adjust has its insert's payload, so it is set aside for the same reason.
@@ -27,7 +28,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.operators.aggregate import Aggregate
-from slackwater.operators.step import CountingStep, ToldStep, TurnableStep
+from slackwater.operators.step import CountingStep, PatternStep, ToldStep, TurnableStep
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.nodes import (
     Align,
@@ -51,7 +52,8 @@ from slackwater.plan.nodes import (
 )
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import in_user_terms, rewritten
-from slackwater.punctuations import ExternalCti, Promises, Punctuation, Reached
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.times import BEGIN, Times
 
@@ -115,8 +117,13 @@ class Running:
         said = self._said_to(port, batch.data())
         answers = [Answer(rows=said) if isinstance(said, Batch) else said]
         controls: list[Control] = []
+        patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
+        if patterns and isinstance(self.step, PatternStep):
+            answers.append(self.step.on_patterns(self.state, port, patterns))
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
+            if _is_pattern(placed.control):
+                continue
             if isinstance(placed.control, Punctuation):
                 answers.append(self.step.on_punctuation(self.state, port, placed.control))
             elif isinstance(placed.control, ExternalCti) and isinstance(self.step, CountingStep):
@@ -147,9 +154,11 @@ class Running:
                 if given_up is not None:
                     self._write_down(given_up)
         # before the control elements that mark a place: a promise may stand as early as it is kept
-        promises = (promise for answer in answers for promise in answer.promises)
-        self.promised, told = self.promised.strengthened_by(promises)
-        return Batch.concat(parts or [Batch.empty(self.node.schema)]).followed_by([*told, *controls])
+        promises = [promise for answer in answers for promise in answer.promises]
+        patterns = [promise for promise in promises if _is_pattern(promise)]
+        self.promised, told = self.promised.strengthened_by(p for p in promises if not _is_pattern(p))
+        rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
+        return rows.followed_by([*patterns, *told, *controls])
 
     def _said_to(self, port: int, rows: Batch) -> Batch | Answer:
         """What the step says to the rows for which its expressions have values."""
@@ -196,6 +205,11 @@ class Running:
     def describe(self) -> Description:
         """How its state stands."""
         return self.step.describe(self.state)
+
+
+def _is_pattern(control: Control) -> TypeGuard[Promise]:
+    """Whether it is a promise about more than time, which an operator may drop."""
+    return isinstance(control, Closings) or (isinstance(control, Punctuation) and not control.is_cti)
 
 
 def _together(ports: Sequence[Reached]) -> Reached:

@@ -19,10 +19,11 @@ from dataclasses import replace
 
 from slackwater.admission import Admission
 from slackwater.errors import InvalidElement
-from slackwater.events import Batch, Control, Element, Stream
+from slackwater.events import Batch, Control, Element, Placed, Stream
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import ExternalCti
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, ExternalCti, Punctuation, gathered, is_of_payloads
 from slackwater.validity import Validator
 
 __all__ = ["LEDGER", "RAISE", "Edge", "OnInvalid"]
@@ -57,16 +58,48 @@ class Edge:
     def read(self, stream: Stream) -> Batch:
         """Elements, or a batch of them, with exactly the columns of the source."""
         if isinstance(stream, Batch):
-            return self._fitting(stream.checked())
+            return self._with_fitting_promises(self._fitting(stream.checked()))
         if isinstance(stream, Element):
             raise InvalidElement(f"{stream!r} is one element, and no stream", hint="put it in a list")
         elements = list(stream)
         try:
-            return Batch.of(elements, self.schema)
+            batch = Batch.of(elements, self.schema)
         except InvalidElement:
             if self._on_invalid is RAISE:
                 raise
-        return Batch.of([e for e in elements if self._fits(e)], self.schema)
+            batch = Batch.of([e for e in elements if self._fits(e)], self.schema)
+        return self._with_fitting_promises(batch)
+
+    def _with_fitting_promises(self, batch: Batch) -> Batch:
+        """Promises about payloads in the types of the columns; those that do not fit are refused."""
+        if not any(is_of_payloads(placed.control) for placed in batch.controls):
+            return batch
+        controls = []
+        for position, control in batch.controls:
+            try:
+                controls.append(
+                    Placed(
+                        position,
+                        control.fitted(self.schema)
+                        if isinstance(control, Punctuation | Closings)
+                        else control,
+                    )
+                )
+            except InvalidElement as problem:
+                if self._on_invalid is RAISE:
+                    raise InvalidElement(
+                        f"{self._name}: {problem.fact}",
+                        detail=f"in {control!r}; {problem.detail}",
+                        hint=problem.hint,
+                    ) from problem
+                for _, element in control.spread(position):
+                    self._ledger.write(
+                        element,
+                        reason="promise does not fit the columns",
+                        place=self._name,
+                        detail=problem.fact,
+                    )
+        return replace(batch, controls=tuple(controls))
 
     def _fitting(self, batch: Batch) -> Batch:
         if batch.schema == self.schema:
@@ -92,7 +125,7 @@ class Edge:
 
     def admit(self, batch: Batch) -> Iterator[Batch]:
         """The valid part of a batch, in the form that operators expect."""
-        before = self.validator.promises
+        before = Promises(self.validator.promises.cti)
         valid = self.sifted(batch, self.validator)
         start, movable = 0, list[Control]()
         for position, control in valid.controls:
@@ -102,11 +135,18 @@ class Edge:
             elif control.movable:
                 movable.append(control)
                 continue
-            before, told = before.strengthened_by(movable)
+            before, told = self._told(before, movable)
             yield valid.slice(start, position).followed_by([*told, control])
             start, movable = position, []
-        _, told = before.strengthened_by(movable)
+        _, told = self._told(before, movable)
         yield valid.slice(start, valid.rows).followed_by(told)
+
+    def _told(self, before: Promises, controls: list[Control]) -> tuple[Promises, list[Control]]:
+        """What has been promised now, and the promises to hand on: those about payloads, then a cti."""
+        after, ctis = before.strengthened_by(controls)
+        patterns = [each for each in controls if is_of_payloads(each)]
+        others = [c for c in controls if not isinstance(c, Punctuation | Closings)]
+        return after, [*gathered(patterns, self.schema), *others, *ctis]
 
     def sifted(self, batch: Batch, validator: Validator) -> Batch:
         """What a validator finds valid; the rest raises, or is set aside."""

@@ -25,11 +25,11 @@ from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Node, Source
 from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
-from slackwater.punctuations import Promises
+from slackwater.promises import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
-from slackwater.times import Duration
+from slackwater.times import Duration, Times
 from slackwater.validity import StreamProperties
 
 __all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run"]
@@ -57,12 +57,12 @@ class Output:
         self._schema = schema
         self._properties = properties or StreamProperties()
         self._disordered = disordered
-        self.promised = Promises()
+        self.promised = Promises.of(schema)
 
     def append(self, batch: Batch) -> None:
         """One more batch."""
         self.batches.append(batch)
-        self.promised, _ = self.promised.strengthened_by(p.control for p in batch.controls)
+        self.promised.add(p.control for p in batch.controls)
 
     @property
     def settled_until(self) -> int:
@@ -89,8 +89,12 @@ class Output:
     def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
         """The part of the answer that can no longer change."""
         never_lengthens = self._properties.never_lengthens
-        history = self.as_history().settled(self.settled_until, never_lengthens=never_lengthens)
-        return history.to_polars(datetimes=datetimes)
+        history = self.as_history()
+        until: int | Times = self.settled_until
+        if self.promised.known:
+            until = self.promised.frontier(history.payload)
+        settled = history.settled(until, never_lengthens=never_lengthens)
+        return settled.to_polars(datetimes=datetimes)
 
     def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
         """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""

@@ -18,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.consistency import MIDDLE, Dial
 from slackwater.distributed.bucket import Standing
 from slackwater.distributed.keeper import forget
-from slackwater.distributed.parcels import Parcel, from_arrow, in_order
+from slackwater.distributed.parcels import PROMISED, Parcel, from_arrow, in_order
+from slackwater.distributed.pledges import Pledges
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.store import Place, Store
 from slackwater.errors import PlanError
@@ -106,6 +107,8 @@ class SparkQuery:
         self.progress = _standings_of(self._store.last_record())
         at = Opening(query, f"{settings.root}/sink", program, self.ledger)
         self._receiver = sink.opened(at)
+        self._pledges = Pledges(program.schema, program.cut.spread)
+        """what buckets have promised of payloads, each for itself; lost with the handle"""
 
     def take_in(self, batch: int, parcels: list[Parcel]) -> None:
         """What a batch has said."""
@@ -124,7 +127,9 @@ class SparkQuery:
         promise, held_by = (least.promise, least.held_by) if least else (BEGIN, "")
         promise = max(before.settled_until, promise)
         is_new = promise > before.settled_until
-        whole = rows.followed_by([Punctuation(promise)] if is_new else [])
+        told = {p.origin: p.promises(schema) for p in parcels if p.feed == PROMISED}
+        patterns = self._pledges.hear(told, self._program.origins_of_answer)
+        whole = rows.followed_by([*patterns, *([Punctuation(promise)] if is_new else [])])
         self._receiver.take(Delivery(batch, whole, promise, tuple(written)))
         rows_out = sum(p.rows for p in answer)
         with self._news:

@@ -6,14 +6,17 @@ ledger; the query lives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from slackwater.distributed.combining import Combiner
@@ -30,11 +33,13 @@ from slackwater.rows import Files, Form, Unread
 from slackwater.spark import kafka_source
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
+from slackwater.spark.receiving import Rewrites
 from slackwater.tables import read_table
 from slackwater.topics import Kafka
 
-__all__ = ["dispatching", "frame_of", "known"]
+__all__ = ["all_files", "dispatching", "dispatching_each", "frame_of", "known"]
 
+_WHICH = "source"
 _TOGETHER = 100_000
 """so many rows are spread at once"""
 
@@ -88,9 +93,26 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     return reader.load(given.frame.directory).select("path", "modificationTime")
 
 
-def dispatching(
-    source: Source, given: Unread, program: Program, root: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def all_files(spark: SparkSession, given: Sequence[Unread]) -> DataFrame:
+    """The names of the files of several sources, and which source each of them is of."""
+    names = (frame_of(spark, each).withColumn(_WHICH, f.lit(n)) for n, each in enumerate(given))
+    return reduce(DataFrame.union, names)
+
+
+def dispatching_each(each: Sequence[Rewrites]) -> Rewrites:
+    """What a task does with the files of several sources: it reads one source after the other."""
+
+    def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = [*batches]
+        for number, one in enumerate(each):
+            own = [some.filter(pc.equal(some.column(_WHICH), number)) for some in names]
+            if any(some.num_rows for some in own):
+                yield from one(iter(own))
+
+    return dispatch
+
+
+def dispatching(source: Source, given: Unread, program: Program, root: str) -> Rewrites:
     """What a task does with the rows that it reads: parcels of them, for every bucket."""
     # what is named here is all that the tasks get to know
     name, schema = source.stream_name, source.schema
@@ -154,7 +176,8 @@ def _read_files(
             system, place = opened(path)
             with system.open_input_file(place) as file:
                 if files.kind == "parquet":
-                    table = pq.read_table(file, columns=columns)
+                    # a task has one core
+                    table = pq.ParquetFile(file).read(columns, use_threads=False)
                 else:
                     table = pa.ipc.open_file(file).read_all().select(columns)
             for start in range(0, table.num_rows, _TOGETHER):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +21,8 @@ from slackwater.distributed.parcels import SCHEMA, SINK, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
-from slackwater.rows import Unread
-from slackwater.spark.inputs import dispatching, frame_of
+from slackwater.rows import Files, Unread
+from slackwater.spark.inputs import all_files, dispatching, dispatching_each, frame_of
 from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
 from slackwater.spark.receiving import Rewrites, Sink
 
@@ -59,12 +60,7 @@ def lowered(
     beside: Sequence[DataFrame] = (),
 ) -> DataFrame:
     """The parcels for the sink, as a streaming DataFrame; `beside` are parcels that are no rows."""
-    dispatched = list(beside)
-    # in the plan's order, whatever that of the inputs: Spark knows its sources by their number
-    for source in program.sources:
-        given = inputs[source]
-        dispatch = dispatching(source, given, program, settings.root)
-        dispatched.append(frame_of(spark, given).mapInArrow(dispatch, _COLUMNS))
+    dispatched = [*beside, *_dispatched(spark, program, inputs, settings)]
     now = f.unix_micros(f.current_timestamp())
     parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
     pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
@@ -74,6 +70,26 @@ def lowered(
             run = _then(run, sink.in_tasks(program.schema))
         parcels = parcels.repartitionById(program.buckets, "bucket").mapInArrow(run, _COLUMNS)
     return parcels.observe(OBSERVED, *_figures(len(program.cut.stages)))
+
+
+def _dispatched(
+    spark: SparkSession, program: Program, inputs: Mapping[Source, Unread], settings: Settings
+) -> Iterator[DataFrame]:
+    """The parcels of all sources. In the plan's order: Spark knows its sources by their number."""
+
+    def has_files(source: Source) -> bool:
+        return isinstance(inputs[source].frame, Files)
+
+    for are_files, sources in groupby(program.sources, has_files):
+        given = {source: inputs[source] for source in sources}
+        tasks = [dispatching(source, each, program, settings.root) for source, each in given.items()]
+        if are_files and len(tasks) > 1:
+            # else Spark has tasks of their own for each, and they do not all run at the same time
+            names = all_files(spark, [*given.values()]).coalesce(settings.slots)
+            yield names.mapInArrow(dispatching_each(tasks), _COLUMNS)
+            continue
+        for each, task in zip(given.values(), tasks, strict=True):
+            yield frame_of(spark, each).mapInArrow(task, _COLUMNS)
 
 
 def _figures(stages: int) -> Iterator[Column]:

@@ -15,8 +15,7 @@ import polars as pl
 
 from slackwater.distributed.files import Directory
 from slackwater.distributed.latest import Upserts, View, upserts_of
-from slackwater.events import Batch
-from slackwater.rows import changelog, from_dataframe
+from slackwater.rows import changelog, from_changelog
 from slackwater.runtime.run import Output
 from slackwater.spark.receiving import Delivery, Keyed, Opening, Receiver
 
@@ -53,7 +52,7 @@ class _InMemory(Receiver):
         for number in self._files.numbers("said"):
             if batch is None or number < batch:
                 rows = self._files.read(number, "said")
-                self._output.append(_batch_of(rows, program.schema))
+                self._output.append(from_changelog(rows, program.schema))
                 self._last = number
 
     def take(self, delivery: Delivery) -> None:
@@ -138,7 +137,3 @@ class _Numbered:
         for name in self._directory.listed():
             number, _, kind = name.partition(".")
             yield int(number), kind
-
-
-def _batch_of(rows: pl.DataFrame, schema: pl.Schema) -> Batch:
-    return from_dataframe(rows, vs="vs", ve="ve", kind="kind", new_ve="new_ve", schema=schema)

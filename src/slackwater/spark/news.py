@@ -1,8 +1,8 @@
 """News: what a query has to tell besides its answer, on the way to the handle.
 
-Parcels for the sink are rows of the answer (ANSWER), entries of the ledger (ENTRIES), how a bucket
-stands (STANDING), or the names of files that a task has written for the sink (WRITTEN); all but the
-first hold JSON.
+Parcels for the sink are rows of the answer (ANSWER), what a bucket promises of payloads (PROMISED),
+entries of the ledger (ENTRIES), how a bucket stands (STANDING), or the names of files that a task has
+written for the sink (WRITTEN); these last three hold JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from slackwater.distributed.bucket import Standing
-from slackwater.distributed.parcels import SINK, Parcel
+from slackwater.distributed.parcels import PROMISED, SINK, Parcel
 from slackwater.ledger import Entry, Ledger
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 ANSWER, ENTRIES, STANDING, WRITTEN = 0, 1, 2, 3
+assert PROMISED not in (ANSWER, ENTRIES, STANDING, WRITTEN)
 
 
 def is_answer(parcel: Parcel) -> bool:

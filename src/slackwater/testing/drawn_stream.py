@@ -4,7 +4,7 @@ Every valid stream is an interleaving of *lives*: the elements of one event, eac
 the one before. The life of an event ends with its lifetime in the history; the life of a phantom,
 an event that the history lacks, ends with its removal. Adjusts are matched as a multiset, so lives
 of equal events may be interleaved as freely as others. A stream is therefore drawn in three steps:
-the lives, their interleaving, the punctuations.
+the lives, their interleaving, the punctuations (those about columns: drawn_promises.py).
 
 Invariant: no element has sync INF, so that nothing but the end of a stream is promised by cti(INF).
 
@@ -13,7 +13,7 @@ Paper 1a section 2.2 (order, closedness), paper 2 section III (equal streams, gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
@@ -27,6 +27,7 @@ from slackwater.history import History
 from slackwater.punctuations import Punctuation
 from slackwater.testing.drawn_history import start_and_payload
 from slackwater.testing.drawn_payload import Columns, payloads
+from slackwater.testing.drawn_promises import draw_promises
 from slackwater.times import INF, Duration, duration, plus
 
 __all__ = ["batchings", "several", "streams"]
@@ -46,6 +47,7 @@ class _Manner:
     vs_payload_key: bool
     ctis: bool
     closed: bool
+    patterns: bool | Collection[str]
 
 
 def streams(
@@ -61,6 +63,7 @@ def streams(
     vs_payload_key: bool = False,
     ctis: bool = True,
     closed: bool = True,
+    patterns: bool | Collection[str] = False,
 ) -> SearchStrategy[list[Element]]:
     """Valid physical streams that reconstitute to exactly this history.
 
@@ -76,6 +79,8 @@ def streams(
     - `unbounded=False`: nothing ends at INF that does not do so in the history.
     - `vs_payload_key`: at no time two events with one start and payload (nor in the history).
     - `ctis=False`: no punctuations on the way. `closed`: the stream ends with cti(INF).
+    - `patterns`: also promises about columns (constants, lists, ranges), up to a time or for ever; or
+      only about the columns that are named. Nothing that they cover comes later.
     - `columns`: strategies for the payloads of events that the history lacks.
 
     >>> from slackwater.testing import simplest
@@ -85,6 +90,9 @@ def streams(
     [insert(0, 5, k='a'), insert(2, 4, k='b'), cti(INF)]
     >>> simplest(streams(history), lambda stream: adjust(0, None, 5, k="a") in stream)
     [insert(0, INF, k='a'), insert(2, 4, k='b'), adjust(0, INF, 5, k='a'), cti(INF)]
+    >>> from slackwater.punctuations import punctuation
+    >>> simplest(streams(history, patterns=True), lambda stream: stream[1] == punctuation(k="a"))
+    [insert(0, 5, k='a'), punctuation(k='a'), insert(2, 4, k='b'), punctuation(k='b'), cti(INF)]
     """
     manner = _Manner(
         disorder=0 if ordered or perfect else duration(disorder),
@@ -95,6 +103,7 @@ def streams(
         vs_payload_key=vs_payload_key,
         ctis=ctis,
         closed=closed,
+        patterns=patterns,
     )
     return _streams(history, manner, columns)
 
@@ -140,14 +149,18 @@ def _streams(draw: DrawFn, history: History, manner: _Manner, columns: Columns |
     if manner.adjusts:
         lives = _lives(draw, events, manner, payloads(history.schema, columns))
     data = _interleaved(draw, lives, manner.disorder)
-    stream: list[Element] = []
+    promises: list[list[Punctuation]] = [[] for _ in range(len(data) + 1)]
     if manner.ctis:
-        *promises, at_end = _promises(draw, data, manner.ordered)
-        for promised, element in zip(promises, data, strict=True):
-            stream += (*map(Punctuation, promised), element)
-        stream += map(Punctuation, at_end)
-    else:
-        stream += data
+        promises = [list(map(Punctuation, times)) for times in _promises(draw, data, manner.ordered)]
+    if manner.patterns:
+        names = list(history.schema) if manner.patterns is True else list(manner.patterns)
+        told = draw_promises(draw, data, history.schema, names)
+        promises = [[*about_columns, *ctis] for about_columns, ctis in zip(told, promises, strict=True)]
+    *on_the_way, at_end = promises
+    stream: list[Element] = []
+    for promised, element in zip(on_the_way, data, strict=True):
+        stream += (*promised, element)
+    stream += at_end
     return [*stream, Punctuation(INF)] if manner.closed else stream
 
 

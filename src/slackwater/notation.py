@@ -1,0 +1,133 @@
+"""Patterns as text: how a punctuation is a row of a table.
+
+A row of kind "punctuation" has the columns of any other. Its constants are values of their own columns;
+what is no constant, or a null, stands in the column `pattern`, as JSON by column:
+
+    {"temp": {"low": 20, "high": 95, "closed": "left"}, "item": {"one_of": [1001, 2004]}, "k": null}
+
+That is null where the constants say all. `vs` is the sync from which on it holds (null: all), `ve` the
+one before which it does (null or INF: for ever).
+
+The three goals of paper 4 section 7.1: a punctuation is about as large as a row of what it describes,
+for it is one; readers who do not understand it are not misled, for they go by the kind; and which rows
+match is easily found, column by column, with the values that are compared.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from slackwater.errors import InvalidElement
+from slackwater.patterns import (
+    Any_,
+    Constant,
+    OneOf,
+    Pattern,
+    Range,
+    between,
+    closed_name,
+    fitted,
+    one_of,
+)
+
+__all__ = ["read_patterns", "written"]
+
+
+def written(patterns: Mapping[str, Pattern]) -> str | None:
+    """What of these is not said by values of their columns.
+
+    >>> written({"k": Constant(7), "temp": between(20, None), "n": Constant(None)})
+    '{"temp": {"low": 20}, "n": null}'
+    """
+    said: dict[str, Any] = {}
+    for name, pattern in patterns.items():
+        match pattern:
+            case Constant(None):
+                said[name] = None
+            case OneOf(values):
+                said[name] = {"one_of": [_written(value) for value in values]}
+            case Range(low, high):
+                ends = {"low": low, "high": high}
+                known = {end: _written(value) for end, value in ends.items() if value is not None}
+                said[name] = known or {"low": None}
+                closed = closed_name(pattern)
+                said[name] |= {} if closed == "both" else {"closed": closed}
+            case _:
+                assert isinstance(pattern, Constant | Any_), "what is empty promises nothing"
+    return json.dumps(said) if said else None
+
+
+def read_patterns(text: str, schema: Mapping[str, pl.DataType]) -> dict[str, Pattern]:
+    """The patterns that a text tells, in the types of these columns; refused if it does not.
+
+    >>> read_patterns('{"temp": {"low": 20}, "n": null}', {"temp": pl.Float64(), "n": pl.Int64()})
+    {'temp': between(20.0, None), 'n': None}
+    """
+    try:
+        said = json.loads(text)
+    except ValueError as problem:
+        raise InvalidElement("a pattern is not JSON", detail=text) from problem
+    if not isinstance(said, dict):
+        raise InvalidElement("a pattern is not an object of JSON", detail=text)
+    for name in said:
+        if name not in schema:
+            raise InvalidElement(f"a pattern of the unknown column {name!r}", detail=text)
+    return {
+        name: fitted(_pattern(each, schema[name]), name, schema[name]) for name, each in said.items()
+    }
+
+
+def _pattern(said: Any, dtype: pl.DataType) -> Pattern:
+    if isinstance(said, dict) and said.keys() == {"one_of"} and isinstance(said["one_of"], list):
+        return one_of(*(_read(value, dtype) for value in said["one_of"]))
+    if isinstance(said, dict) and said and said.keys() <= {"low", "high", "closed"}:
+        low, high = (_read(said.get(end), dtype) for end in ("low", "high"))
+        return between(low, high, closed=said.get("closed", "both"))
+    if isinstance(said, dict | list):
+        raise InvalidElement(
+            f"{json.dumps(said)} is not a pattern",
+            hint='{"low": .., "high": .., "closed": ..}, {"one_of": [..]}, a value, or null',
+        )
+    return Constant(_read(said, dtype))
+
+
+def _written(value: Any) -> Any:
+    """A value in JSON; what it has no form for, as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(microseconds=1)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidElement(
+        f"{value!r} cannot be written in a pattern", hint="as a constant it is a value of its column"
+    )
+
+
+def _read(value: Any, dtype: pl.DataType) -> Any:
+    try:
+        if value is None:
+            return None
+        if dtype.is_float() and isinstance(value, str):
+            return float(value)
+        if dtype.is_decimal():
+            return Decimal(str(value))
+        if isinstance(dtype, pl.Duration):
+            return dt.timedelta(microseconds=value)
+        for kind, parsed in ((pl.Date, dt.date), (pl.Datetime, dt.datetime), (pl.Time, dt.time)):
+            if isinstance(dtype, kind):
+                return parsed.fromisoformat(value)
+    except (ValueError, TypeError, ArithmeticError) as problem:
+        raise InvalidElement(f"{value!r} is no value of type {dtype}") from problem
+    return value

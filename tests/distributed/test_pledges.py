@@ -1,0 +1,175 @@
+"""Promises about payloads, between origins and buckets."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+
+import slackwater as sw
+from slackwater.distributed.bucket import Bucket
+from slackwater.distributed.parcels import buckets_of
+from slackwater.distributed.pledges import Pledges, routed
+from slackwater.distributed.program import Program, program_of
+from slackwater.distributed.rehearsal import Rehearsal
+from slackwater.events import Element
+from slackwater.punctuations import Closings, Promise, Punctuation, gathered
+from slackwater.runtime.edge import OnInvalid
+
+SCHEMA = pl.Schema({"k": pl.Int64, "v": pl.Int64})
+s = sw.stream(dict(SCHEMA), name="s")
+t = sw.stream({"k": int, "w": int}, name="t")
+
+
+def _told(*promises: Punctuation) -> list[Promise]:
+    return gathered(promises, SCHEMA)
+
+
+def _one_by_one(told: list[Promise]) -> list[str]:
+    return sorted(repr(p) for each in told for p in (each if isinstance(each, Closings) else [each]))
+
+
+def test_of_one_origin_all_holds_at_once() -> None:
+    pledges = Pledges(SCHEMA)
+    said = pledges.hear({"0": _told(sw.punctuation(k=7), sw.punctuation(v=sw.between(3, None)))}, ["0"])
+    assert _one_by_one(said) == ["punctuation(k=7)", "punctuation(v=between(3, None))"]
+    assert len(pledges) == 0
+
+
+def test_of_two_origins_what_both_have_promised() -> None:
+    pledges = Pledges(SCHEMA)
+    both = ["a", "b"]
+    assert pledges.hear({"a": _told(sw.punctuation(k=7), sw.punctuation(k=8))}, both) == []
+    assert _one_by_one(pledges.hear({"b": _told(sw.punctuation(20, k=7))}, both)) == [
+        "punctuation(20, k=7)"
+    ]
+    more = pledges.hear({"b": _told(sw.punctuation(k=sw.between(7, 9)))}, both)
+    assert _one_by_one(more) == ["punctuation(k=between(7, 8))"]
+
+
+def test_an_origin_that_has_ended_holds_nothing_back() -> None:
+    pledges = Pledges(SCHEMA)
+    assert pledges.hear({"a": _told(sw.punctuation(k=7))}, ["a", "b"]) == []
+    assert _one_by_one(pledges.hear({}, ["a"])) == ["punctuation(k=7)"]
+
+
+def test_a_bucket_speaks_for_all_of_rows_that_are_its_own() -> None:
+    pledges = Pledges(SCHEMA, spread=("k",))
+    told = _told(sw.punctuation(k=7), sw.punctuation(v=1), sw.punctuation(k=8, v=2))
+    assert _one_by_one(pledges.hear({"0": told}, ["0", "1", "2"])) == [
+        "punctuation(k=7)",
+        "punctuation(k=8, v=2)",
+    ]
+
+
+def test_closed_keys_go_where_their_rows_go_and_the_rest_everywhere() -> None:
+    keys = pl.DataFrame({"k": range(50)})
+    closings = Closings(keys, np.full(50, sw.INF))
+    everywhere = sw.punctuation(v=3)
+    shares = dict(routed([closings, everywhere], ("k",), 3))
+    assert sorted(shares) == [0, 1, 2]
+    for bucket, (own, rest) in shares.items():
+        assert isinstance(own, Closings)
+        assert (buckets_of(own.keys, ("k",), 3) == bucket).all()
+        assert rest == everywhere
+    assert sum(len(own) for own, _ in shares.values() if isinstance(own, Closings)) == 50
+    assert dict(routed([closings], (), 3)) == {0: [closings]}
+
+
+def _restored(program: Program, bucket: Bucket) -> Bucket:
+    fresh = Bucket(program, bucket.stage, bucket.number)
+    fresh.restore(pickle.loads(pickle.dumps(bucket.remembered())))  # noqa: S301
+    return fresh
+
+
+def _rehearsed(
+    query: sw.Query,
+    *batches: dict[sw.Query, dict[str, list[Element]]],
+    on_invalid: OnInvalid = sw.RAISE,
+) -> tuple[Rehearsal, list[int]]:
+    """The query in three buckets, written down and read back after every batch; its state rows."""
+    program = program_of(query.node, buckets=3, on_invalid=on_invalid)
+    at_work = Rehearsal(program, meddle=lambda bucket: _restored(program, bucket))
+    kept = []
+    for batch in batches:
+        given = {
+            source.node: {
+                name: sw.Batch.of(elements, source.schema) for name, elements in partitions.items()
+            }
+            for source, partitions in batch.items()
+        }
+        said = at_work.batch(given)  # type: ignore[arg-type]
+        kept.append(sum(each.standing.state_rows for each in said))
+    return at_work, kept
+
+
+def test_a_group_that_is_closed_settles_and_is_forgotten_in_its_bucket() -> None:
+    counts = s.group_by("k").aggregate(n=sw.count())
+    opened: list[Element] = [sw.insert(i, sw.INF, k=i % 5, v=i) for i in range(20)]
+    at_work, kept = _rehearsed(
+        counts,
+        {s: {"0": opened}},
+        {s: {"0": [sw.punctuation(k=3), sw.punctuation(k=4)]}},
+        {s: {"0": [sw.punctuation(k=sw.between(None, 2))]}},
+    )
+    assert at_work.output.settled().height == at_work.output.history().height == 20
+    assert kept[0] > kept[1] > kept[2] == 0
+
+
+def test_closed_by_all_partitions_of_a_source() -> None:
+    counts = s.group_by("k").aggregate(n=sw.count())
+    at_work, kept = _rehearsed(
+        counts,
+        {s: {"a": [sw.insert(0, sw.INF, k=1, v=0)], "b": [sw.insert(2, sw.INF, k=1, v=0)]}},
+        {s: {"a": [sw.punctuation(k=1)], "b": []}},
+        {s: {"a": [], "b": [sw.insert(5, sw.INF, k=1, v=0), sw.punctuation(k=1)]}},
+    )
+    assert kept[1] > 0 == kept[2]
+    assert at_work.output.settled().rows() == [(1, 1, 0, 2), (1, 2, 2, 5), (1, 3, 5, sw.INF)]
+
+
+def test_through_two_stages() -> None:
+    """Bids per item, then how many items have how many bids: a closed item is no promise about that."""
+    bids = s.join(t, on="k").group_by("k").aggregate(n=sw.count())
+    per_item, kept = _rehearsed(
+        bids,
+        {
+            s: {"0": [sw.insert(0, sw.INF, k=i, v=0) for i in range(9)]},
+            t: {"0": [sw.insert(1 + i, sw.INF, k=i % 9, w=i) for i in range(30)]},
+        },
+        {s: {"0": [sw.punctuation(k=sw.between(None, None))]}, t: {"0": []}},
+        {s: {"0": []}, t: {"0": [sw.punctuation(k=i) for i in range(9)]}},
+    )
+    assert kept[-1] == 0
+    assert per_item.output.settled().height == 30
+    shop = bids.group_by("n").aggregate(items=sw.count())
+    spread, _ = _rehearsed(
+        shop,
+        {
+            s: {"0": [sw.insert(0, sw.INF, k=i, v=0) for i in range(9)]},
+            t: {"0": [sw.insert(1 + i, sw.INF, k=i % 9, w=i) for i in range(30)]},
+        },
+        {s: {"0": [sw.cti(None)]}, t: {"0": [sw.punctuation(k=i) for i in range(9)]}},
+    )
+    assert spread.output.settled().height == 0
+    assert spread.output.history().height > 0
+
+
+@pytest.mark.parametrize("same_batch", [True, False])
+def test_a_partition_is_held_to_its_own_promises(same_batch: bool) -> None:
+    counts = s.group_by("k").aggregate(n=sw.count())
+    promise: list[Element] = [sw.insert(0, 9, k=1, v=0), sw.punctuation(k=1)]
+    breaking: list[Element] = [sw.insert(5, 9, k=1, v=1), sw.insert(5, 9, k=2, v=1)]
+    batches = [promise + breaking] if same_batch else [promise, breaking]
+    at_work, _ = _rehearsed(
+        counts,
+        {s: {"a": [], "b": []}},
+        *({s: {"a": batch, "b": []}} for batch in batches),
+        on_invalid=sw.LEDGER,
+    )
+    [entry] = at_work.ledger
+    assert entry.reason == "promise broken"
+    assert "punctuation(k=1)" in entry.detail
+    assert at_work.output.history().rows() == [(1, 1, 0, 9), (2, 1, 5, 9)]

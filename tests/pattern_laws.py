@@ -1,0 +1,227 @@
+"""The plans on which promises about columns are tried, and what is looked at after every batch.
+
+`CASES` has at least one plan for every node that can be run, which test_pattern_laws.py checks.
+`Trial` follows a plan from batch to batch and knows what its inputs and its output have said; what that
+permits is decided by brute force (permitted.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from hypothesis import strategies as st
+from tests.bags import Bag, Row
+from tests.laws import Case
+from tests.permitted import Payload, Prefix, Told, boxes, changes, domain, forbids, frontier, implies
+
+import slackwater as sw
+from slackwater.events import Adjust, Control, Element, Insert
+from slackwater.plan.nodes import Source
+from slackwater.plan.properties import output_latencies
+from slackwater.punctuations import Punctuation
+from slackwater.runtime import Execution
+
+SCHEMA = {"k": str, "v": int}
+COLUMNS = {"k": st.sampled_from(["a", "b", None]), "v": st.sampled_from([0, 1, 2, None])}
+
+
+def one(build: Callable[[sw.Query], sw.Query], *, unbounded: bool = True) -> Callable[[], Case]:
+    """A plan that reads one stream."""
+
+    @cache
+    def case() -> Case:
+        source = sw.stream(SCHEMA, name="s")
+        return Case(build(source), (source,), unbounded)
+
+    return case
+
+
+def two(build: Callable[[sw.Query, sw.Query], sw.Query]) -> Callable[[], Case]:
+    """A plan that reads two streams."""
+
+    @cache
+    def case() -> Case:
+        left, right = sw.stream(SCHEMA, name="left"), sw.stream(SCHEMA, name="right")
+        return Case(build(left, right), (left, right))
+
+    return case
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "where": one(lambda s: s.where(sw.col("v") > 0)),
+    "select, renamed": one(lambda s: s.select(w="v", key="k")),
+    "select, computed": one(lambda s: s.select("k", double=sw.col("v") * 2)),
+    "select, one column": one(lambda s: s.select("k")),
+    "sliding": one(lambda s: s.window(sw.sliding(3))),
+    "tumbling": one(lambda s: s.window(sw.tumbling(4))),
+    "hopping": one(lambda s: s.window(sw.hopping(6, 2))),
+    "inserts": one(lambda s: s.inserts()),
+    "shift back": one(lambda s: s.shift(-3)),
+    "extend": one(lambda s: s.extend(3)),
+    "extend by less than nothing": one(lambda s: s.extend(-3)),
+    "clip": one(lambda s: s.clip(2)),
+    "rounded": one(lambda s: s.alter_lifetime(start=sw.VS.floor(3), end=sw.VE.ceil(3))),
+    "deletes": one(lambda s: s.deletes()),
+    "point at end": one(lambda s: s.point_at_end()),
+    "chop": one(lambda s: s.chop(3), unbounded=False),
+    "session": one(lambda s: s.window(sw.session(2))),
+    "session by key": one(lambda s: s.group_by("k").window(sw.session(4))),
+    "clip by a stream": two(lambda a, b: a.clip(b)),
+    "clip by key": two(lambda a, b: a.clip(b, on="k")),
+    "union": two(lambda a, b: a.union(b)),
+    "union with itself": one(lambda s: s.union(s.shift(1), s)),
+    "join": two(lambda a, b: a.join(b, on="k")),
+    "join by two keys": two(lambda a, b: a.join(b, on=("k", "v"))),
+    "join where": two(lambda a, b: a.join(b, on="k", where=sw.col("v") > sw.col("v_right"))),
+    "join, cross": two(lambda a, b: a.join(b)),
+    "align": one(lambda s: s.align(2)),
+    "align, strong": one(lambda s: s.align("inf")),
+    "cleanse": one(lambda s: s.cleanse()),
+    "cleanse, in any order": one(lambda s: s.cleanse(in_order=False)),
+    "sort": one(lambda s: s.sort("v")),
+    "sort by two columns": one(lambda s: s.sort("k", "v")),
+    "punctuate": one(lambda s: s.punctuate(lateness=1000)),
+    "finalize": one(lambda s: s.finalize("inf")),
+    "the dial: blocking": one(lambda s: s.group_by("k").aggregate(n=sw.count()).consistency(blocking=2)),
+    "the dial: ultra": one(lambda s: s.group_by("k").aggregate(n=sw.count()).consistency("ultra")),
+    "group_apply": one(
+        lambda s: s.group_by("k").apply(lambda g: g.where(sw.col("v") > 0).aggregate(n=sw.count()))
+    ),
+    "group_apply of sets": one(
+        lambda s: s.group_by("k").apply(lambda g: g.distinct().difference(g.shift(2)))
+    ),
+    "warehouse": two(lambda a, b: a.union(b).distinct().group_by("k").aggregate(highest=sw.max("v"))),
+    "auction": two(lambda a, b: a.join(b, on="k").group_by("k").aggregate(price=sw.sum("v_right"))),
+}
+
+BY_LATENCY_1: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "distinct": lambda s: s.distinct(),
+    "count": lambda s: s.aggregate(n=sw.count()),
+    "count by key": lambda s: s.group_by("k").aggregate(n=sw.count()),
+    "sum by key": lambda s: s.group_by("k").aggregate(t=sw.sum("v")),
+    "max by key": lambda s: s.group_by("k").aggregate(high=sw.max("v")),
+    "count by two keys": lambda s: s.group_by("k", "v").aggregate(n=sw.count()),
+    "rank by key": lambda s: s.group_by("k").aggregate(place=sw.rank("v")),
+}
+BY_LATENCY_2: dict[str, Callable[[sw.Query, sw.Query], sw.Query]] = {
+    "intersect": lambda a, b: a.intersect(b),
+    "intersect all": lambda a, b: a.intersect(b, all=True),
+    "difference": lambda a, b: a.difference(b),
+    "difference all": lambda a, b: a.difference(b, all=True),
+    "left join": lambda a, b: a.join(b, on="k", how="left"),
+    "full join": lambda a, b: a.join(b, on="k", how="full"),
+    "anti join": lambda a, b: a.join(b, on="k", how="anti"),
+}
+for _latency in sw.OutputLatency:
+    for _name, _build in BY_LATENCY_1.items():
+        CASES[f"{_name}, {_latency.value}"] = one(
+            lambda s, build=_build, latency=_latency: build(s).latency(latency)  # type: ignore[misc]
+        )
+    for _name, _both in BY_LATENCY_2.items():
+        CASES[f"{_name}, {_latency.value}"] = two(
+            lambda a, b, build=_both, latency=_latency: build(a, b).latency(latency)  # type: ignore[misc]
+        )
+
+
+class Trial:
+    """A plan at work, with all that its inputs and its output have said."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.execution = Execution(case.query.node)
+        self.inputs = {_source(s): Told(s.schema) for s in case.sources}
+        self.prefix = Prefix(case.query.node, self.inputs, case.unbounded)
+        self.output = Told(case.query.schema)
+
+    def push(self, query: sw.Query, part: Iterable[Element]) -> list[Element]:
+        """One batch in, what follows out."""
+        source, batch = _source(query), sw.Batch.of(part, query.schema)
+        said: list[Element] = []
+        for out in self.execution.push(source, batch):
+            said += out
+            self.output.bag.take_in(out)
+            self.output.promises += (box for p in out.controls for box in boxes(p.control))
+        self.inputs[source].bag.take_in(batch)
+        self.inputs[source].promises += (box for p in batch.controls for box in boxes(p.control))
+        return said
+
+    def told_by(self, query: sw.Query) -> Told:
+        """What an input has said."""
+        return self.inputs[_source(query)]
+
+    def promised(self, payload: Payload) -> int:
+        """How far the output has promised a payload."""
+        return frontier(self.output.promises, payload)
+
+    @property
+    def state_rows(self) -> dict[str, int]:
+        """What is remembered, by operator."""
+        remembered: Counter[str] = Counter()
+        for status in self.execution.describe():
+            remembered[status.name] += status.state.state_rows
+        return dict(+remembered)
+
+
+def broken(said: Iterable[Element], earlier: Iterable[Punctuation]) -> list[tuple[Element, Punctuation]]:
+    """Elements that come after a promise which forbids them, and that promise."""
+    made = list(earlier)
+    found: list[tuple[Element, Punctuation]] = []
+    for element in said:
+        if isinstance(element, Control):
+            made += boxes(element)
+        elif isinstance(element, Insert | Adjust):
+            found += [(element, p) for p in made if forbids(p, element.payload, element.sync)]
+    return found
+
+
+def contradicted(trial: Trial, answer: Bag) -> list[tuple[Payload, int]]:
+    """Payloads of which something was said for good, and before which time it would have to change."""
+    found = []
+    for key, sync in changes(trial.output.bag.rows, answer.rows).items():
+        bag = answer if answer.knows(key) else trial.output.bag
+        promised = trial.promised(bag.payload(key))
+        if sync < promised or promised == sw.INF:
+            found.append((bag.payload(key), sync))
+    return found
+
+
+def unsettled(trial: Trial, *, late: bool = False) -> list[Row]:
+    """The rows that every permitted continuation implies, and that the output does not settle.
+
+    A row is implied if whatever changes its payload does so after the row has ended; if it may be late,
+    a chronon after that. PERFECTNESS_PRESERVING shows nothing else: it has to be shown.
+    """
+    shown_is_final = sw.PERFECTNESS_PRESERVING in output_latencies(trial.case.query.node).values()
+    answer, said = trial.prefix.answer(), trial.output.bag.rows
+    left = []
+    for row, copies in answer.rows.items():
+        promised = trial.promised(answer.payload(row[2]))
+        settled = shown_is_final or row[1] < promised or promised == sw.INF
+        if said[row] != copies or not settled:
+            left.append(row)
+    for other in trial.prefix.continuations() if left else ():
+        changed = changes(answer.rows, other.rows)
+        left = [row for row in left if row[2] not in changed or changed[row[2]] > row[1] + late]
+        if not left:
+            break
+    return left
+
+
+def repeated(said: Iterable[Element], stream: Told) -> list[Punctuation]:
+    """Promises that an earlier one of the same stream implies; `stream` is as it was before."""
+    earlier = list(stream.promises)
+    new = [box for element in said if isinstance(element, Control) for box in boxes(element)]
+    payloads = domain([Told(stream.schema, stream.bag, [*earlier, *new])])
+    found = []
+    for promise in new:
+        if any(implies(known, promise, payloads) for known in earlier):
+            found.append(promise)
+        earlier.append(promise)
+    return found
+
+
+def _source(query: sw.Query) -> Source:
+    assert isinstance(query.node, Source)
+    return query.node

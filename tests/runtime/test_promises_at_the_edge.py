@@ -1,0 +1,154 @@
+"""Promises about payloads at the edges of a query: who is held to them, what they settle, as rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import slackwater as sw
+from slackwater.admission import Admission
+from slackwater.errors import InvalidElement, InvalidStream
+from slackwater.events import Batch
+from slackwater.punctuations import Closings
+from slackwater.times import INF
+
+BIDS = {"item": int, "price": float}
+SCHEMA = pl.Schema({"item": pl.Int64(), "price": pl.Float64()})
+
+
+def _bid(at: int, item: int, price: float = 1.0) -> sw.Insert:
+    return sw.insert(at, at + 10, item=item, price=price)
+
+
+def test_an_element_that_breaks_a_promise_is_named_with_it() -> None:
+    bids = sw.stream(BIDS, name="bids")
+    told = [_bid(0, 1001), sw.punctuation(item=1001), _bid(3, 1001)]
+    with pytest.raises(
+        InvalidStream, match=r"item=1001, .* breaks the promise punctuation\(item=1001\)"
+    ):
+        bids.run({bids: told})
+    out = bids.run({bids: told}, on_invalid=sw.LEDGER)
+    [entry] = out.ledger
+    assert (entry.reason, entry.element) == ("promise broken", told[2])
+    assert "punctuation(item=1001)" in entry.detail
+    assert out.history().height == 1
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_it_is_found_in_the_same_batch_and_in_a_later_one(batch: int) -> None:
+    bids = sw.stream(BIDS, name="bids")
+    told = [
+        sw.punctuation(price=sw.between(95, None, closed="neither")),
+        _bid(0, 1, 95.0),
+        _bid(0, 2, 96.0),
+    ]
+    with pytest.raises(InvalidStream, match="item=2"):
+        bids.run({bids: told}, batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("told", "fact"),
+    [
+        (sw.punctuation(colour="red"), "bids: a promise speaks of the unknown column 'colour'"),
+        (sw.punctuation(item="x"), "bids: column 'item' cannot hold 'x'"),
+        (sw.punctuation(item=sw.between(0.5, 1.5)), "bids: column 'item' cannot hold 0.5"),
+    ],
+)
+def test_a_promise_that_does_not_fit_the_columns(told: sw.Punctuation, fact: str) -> None:
+    bids = sw.stream(BIDS, name="bids")
+    with pytest.raises(InvalidElement) as refusal:
+        bids.run({bids: [told]})
+    assert refusal.value.fact == fact
+    assert repr(told) in refusal.value.detail
+    out = bids.run({bids: [told, _bid(0, 1)]}, on_invalid=sw.LEDGER)
+    [entry] = out.ledger
+    assert (entry.element, entry.reason) == (told, "promise does not fit the columns")
+    assert out.history().height == 1
+
+
+def test_an_event_is_settled_when_its_payload_is() -> None:
+    bids = sw.stream(BIDS, name="bids")
+    told = [_bid(0, 1), _bid(0, 2), _bid(0, 3), sw.punctuation(item=1), sw.punctuation(10, item=2)]
+    out = bids.run({bids: [*told, sw.punctuation(11, item=3)]})
+    assert out.settled()["item"].to_list() == [1, 3]
+    assert [repr(e) for e in out][3:] == [
+        "punctuation(item=1)",
+        "punctuation(10, item=2)",
+        "punctuation(11, item=3)",
+    ]
+
+
+def test_the_edge_forgets_events_of_closed_payloads() -> None:
+    admission = Admission(SCHEMA)
+    for first in range(0, 20_000, 1000):
+        items = np.arange(first, first + 1000)
+        payload = pl.DataFrame({"item": items, "price": np.ones(1000)})
+        starts = np.zeros(1000, dtype=np.int64)
+        bids = Batch.inserts(starts, np.full(1000, INF), payload)
+        admission.admit(bids.followed_by([Closings(payload.select("item"), np.full(1000, INF))]))
+        assert admission._remembered <= 4096
+    assert len(admission.promises) == 1
+
+
+def test_a_changelog_holds_punctuations() -> None:
+    told = [
+        _bid(0, 1001),
+        sw.punctuation(item=1001),
+        sw.cti(2),
+        sw.punctuation(30, 3, price=sw.between(20.0, 95.0, closed="left"), item=None),
+        sw.punctuation(9, item=sw.one_of(1, 2), price=float("nan")),
+    ]
+    table = sw.changelog(told)
+    assert table.columns == ["kind", "vs", "ve", "new_ve", "pattern", "item", "price"]
+    assert table["kind"].to_list() == ["insert", "punctuation", "cti", "punctuation", "punctuation"]
+    assert table.row(1) == ("punctuation", None, INF, None, None, 1001, None)
+    names = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve", "pattern": "pattern"}
+    again = sw.from_dataframe(table, **names)  # type: ignore[call-overload]
+    assert sorted(map(repr, again)) == sorted(map(repr, told))
+
+
+def test_closings_in_a_table_stay_in_columns_and_in_their_places() -> None:
+    table = pl.DataFrame(
+        {
+            "kind": ["insert", "punctuation"] * 3,
+            "vs": [1, None] * 3,
+            "ve": [5, None] * 3,
+            "item": [1, 1, 2, 2, 1, 3],
+        }
+    )
+    batch = sw.from_dataframe(table, vs="vs", ve="ve", kind="kind")
+    [placed] = batch.controls
+    assert isinstance(placed.control, Closings)
+    items = sw.stream({"item": int}, name="items")
+    with pytest.raises(
+        InvalidStream, match=r"insert\(1, 5, item=1\) breaks the promise punctuation\(item=1\)"
+    ):
+        items.run({items: batch})
+    out = items.run({items: batch}, on_invalid=sw.LEDGER)
+    assert out.ledger.counts() == {"promise broken": 1}
+    assert [repr(e) for e in out if isinstance(e, sw.Punctuation)] == [
+        "punctuation(item=1)",
+        "punctuation(item=2)",
+        "punctuation(item=3)",
+    ]
+
+
+def test_rows_that_are_no_punctuations_are_set_aside() -> None:
+    table = pl.DataFrame(
+        {
+            "kind": ["punctuation"] * 5,
+            "vs": [None, 9, None, None, None],
+            "ve": [None, 3, None, None, None],
+            "item": [None, 1, None, None, 4],
+            "pattern": [None, None, "{", '{"item": {"low": 5, "high": 1}}', None],
+        }
+    )
+    ledger = sw.Ledger()
+    read = sw.from_dataframe(table, vs="vs", ve="ve", kind="kind", pattern="pattern", ledger=ledger)
+    assert list(read) == [sw.punctuation(item=4)]
+    assert ledger.counts() == {
+        "punctuation without values": 1,
+        "ends before it starts": 1,
+        "punctuation that cannot be read": 2,
+    }
