@@ -18,6 +18,10 @@ def test_a_ledger_keeps_the_thing_itself_in_the_order_of_writing():
 
 def test_a_ledger_as_a_table():
     ledger = Ledger()
-    assert ledger.to_polars().columns == ["place", "reason", "element", "detail"]
+    assert ledger.to_polars().columns == ["place", "reason", "element", "detail", "since", "until"]
     ledger.write({"id": 7}, reason="no start", place="flights", detail="row 3")
-    assert ledger.to_polars().rows() == [("flights", "no start", "{'id': 7}", "row 3")]
+    ledger.write("late", reason="forgotten", place="gate", during=(3, 9))
+    assert ledger.to_polars().rows() == [
+        ("flights", "no start", "{'id': 7}", "row 3", None, None),
+        ("gate", "forgotten", "'late'", "", 3, 9),
+    ]

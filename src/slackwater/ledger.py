@@ -7,7 +7,7 @@ as a table. The ledger keeps the thing itself, so that it can be repaired and se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -17,12 +17,18 @@ __all__ = ["Entry", "Ledger"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that was set aside: what, why (rule and detail), and who did it."""
+    """One thing that was set aside: what, why (rule and detail), who did it, and what is missing.
+
+    Without it the answer may be another one during [since, until): see plan/consequences.py. They are
+    equal if it would have changed nothing, and None if that is not known, as of a row without a start.
+    """
 
     element: object
     reason: str
     place: str
     detail: str = ""
+    since: int | None = None
+    until: int | None = None
 
 
 class Ledger:
@@ -37,9 +43,22 @@ class Ledger:
     def __init__(self) -> None:
         self._entries: list[Entry] = []
 
-    def write(self, element: object, *, reason: str, place: str, detail: str = "") -> None:
-        """Set one thing aside."""
-        self._entries.append(Entry(element, reason, place, detail))
+    def write(
+        self,
+        element: object,
+        *,
+        reason: str,
+        place: str,
+        detail: str = "",
+        during: tuple[int, int] | None = None,
+    ) -> None:
+        """Set one thing aside, without which the answer may be another one `during` some time."""
+        since, until = (None, None) if during is None else during
+        self._entries.append(Entry(element, reason, place, detail, since, until))
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Take over what others have set aside."""
+        self._entries += entries
 
     def take(self) -> list[Entry]:
         """All entries, which are no longer in it: somebody else keeps them."""
@@ -54,14 +73,16 @@ class Ledger:
         return counts
 
     def to_polars(self) -> pl.DataFrame:
-        """The entries as a table of text, for reading."""
+        """The entries as a table, for reading; elements as text."""
         schema = {
             "place": pl.String,
             "reason": pl.String,
             "element": pl.String,
             "detail": pl.String,
+            "since": pl.Int64,
+            "until": pl.Int64,
         }
-        rows = [(e.place, e.reason, repr(e.element), e.detail) for e in self._entries]
+        rows = [(e.place, e.reason, repr(e.element), e.detail, e.since, e.until) for e in self._entries]
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def __len__(self) -> int:

@@ -32,8 +32,8 @@ def _said(running: sw.RunningQuery, *elements: Element) -> list[Element]:
     return [element for batch in running.push(S, list(elements)) for element in batch]
 
 
-def _ledger(out: sw.Output) -> list[tuple[object, str, str]]:
-    return [(entry.element, entry.reason, entry.detail) for entry in out.ledger]
+def _ledger(out: sw.Output) -> list[tuple[object, str, str, tuple[int | None, int | None]]]:
+    return [(e.element, e.reason, e.detail, (e.since, e.until)) for e in out.ledger]
 
 
 # By hand
@@ -141,7 +141,7 @@ def test_what_nothing_can_lead_to_any_more_is_unlinked() -> None:
     assert _said(running, lost, sw.external_cti(7, 0)) == [sw.cti(7)]
     assert _said(running, sw.external_cti(8, 1)) == [sw.cti(8)]
     assert _ledger(running.output) == [
-        (lost, "unlinked", "nothing before 8 leads to what it continues; it would have changed [7, 9)")
+        (lost, "unlinked", "nothing before 8 leads to what it continues", (7, 9))
     ]
     # nor is what continues it
     assert _said(running, sw.adjust(0, 9, 12, a=1)) == []
@@ -152,10 +152,10 @@ def test_what_waits_behind_the_limit_is_forgotten_from_there_on() -> None:
     running = S.finalize(5).open()
     _said(running, sw.adjust(6, 20, 18, a=1), sw.adjust(6, 18, 9, a=1), sw.adjust(6, 9, 7, a=1))
     assert _said(running, sw.insert(15, 99, a=2)) == [sw.insert(15, 99, a=2), sw.cti(10)]
-    why = "what it continues did not come before 10 was the limit; it would have changed"
+    why = "what it continues did not come before 10 was the limit"
     assert _ledger(running.output) == [
-        (sw.adjust(6, 9, 7, a=1), "forgotten", f"{why} [7, 9)"),
-        (sw.adjust(6, 18, 9, a=1), "forgotten", f"{why} [9, 18)"),
+        (sw.adjust(6, 9, 7, a=1), "forgotten", why, (7, 9)),
+        (sw.adjust(6, 18, 9, a=1), "forgotten", why, (9, 18)),
     ]
     # 20->18 still waits; the insert is behind the limit itself, and takes it along
     assert _said(running, sw.insert(6, 20, a=1)) == []
@@ -163,12 +163,14 @@ def test_what_waits_behind_the_limit_is_forgotten_from_there_on() -> None:
         (
             sw.insert(6, 20, a=1),
             "forgotten",
-            "it came behind 10; it would have changed [6, 20)",
+            "it came behind 10",
+            (6, 20),
         ),
         (
             sw.adjust(6, 20, 18, a=1),
             "forgotten",
-            "it continues what was given up; it would have changed [18, 20)",
+            "it continues what was given up",
+            (18, 20),
         ),
     ]
 
@@ -196,6 +198,7 @@ def test_a_count_of_what_was_forgotten_is_forgotten() -> None:
             sw.external_cti(8, 1, since=5),
             "forgotten",
             "what came before 6 is not counted any more",
+            (None, None),
         )
     ]
 

@@ -56,11 +56,11 @@ def test_what_breaks_the_promise_is_set_aside_with_all_that_continues_it(batch: 
     assert _set_aside(out) == LATE
     assert out.ledger.counts() == {"promise broken": 4}
     assert {entry.place for entry in out.ledger} == {"Punctuate lateness 5 over stream"}
-    assert [entry.detail for entry in out.ledger] == [
-        "it breaks the promise cti(3); it would have changed [1, 4)",
-        "it breaks the promise cti(3); it would have changed [2, 9)",
-        "it continues what was set aside; it would have changed [4, 7)",
-        "it breaks the promise cti(3); it would have changed [2, 8)",
+    assert [(entry.detail, entry.since, entry.until) for entry in out.ledger] == [
+        ("it breaks the promise cti(3)", 1, 4),
+        ("it breaks the promise cti(3)", 2, 9),
+        ("it continues what was set aside", 4, 7),
+        ("it breaks the promise cti(3)", 2, 8),
     ]
 
 

@@ -52,6 +52,7 @@ from slackwater.ledger import Entry, Ledger
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.combined import together
 from slackwater.operators.finalize import given_up_among
+from slackwater.plan.consequences import Changed
 from slackwater.plan.exchanges import ORIGIN, Feed
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.policies import Progress
@@ -125,7 +126,12 @@ class Bucket:
         self._feeds = plan.feeds
         self._exits, self._roots = plan.exits, plan.roots
         self._dataflow = Dataflow(
-            plan.roots, program.latencies, on_invalid=program.on_invalid, now=self._clock, told=True
+            plan.roots,
+            program.latencies,
+            on_invalid=program.on_invalid,
+            now=self._clock,
+            told=True,
+            consequences=program.consequences(stage),
         )
         self._alike = plan.everywhere
         self._unheard = Ledger()
@@ -133,9 +139,13 @@ class Bucket:
         for operator in self._dataflow.operators:
             operator.ledger = self._ledger(broadcast=operator.node in plan.everywhere)
         ledger = self._dataflow.ledger
-        self._menders = [Mender(program, mending, number, ledger, self._clock) for mending in plan.mends]
+        consequences = self._dataflow.consequences
+        self._menders = [
+            Mender(program, mending, number, ledger=ledger, consequences=consequences, now=self._clock)
+            for mending in plan.mends
+        ]
         self._edges = [
-            Edge(feed.entrance, program.on_invalid, self._ledger(broadcast=feed.broadcast))
+            Edge(feed.entrance, program.on_invalid, self._ledger(broadcast=feed.broadcast), consequences)
             if isinstance(feed.node, Source) and feed.has_partitions
             else None
             for feed in self._feeds
@@ -347,13 +357,17 @@ class Bucket:
             return batch
         name = feed.entrance.stream_name
         ledger = self._ledger(broadcast=feed.broadcast)
-        for element, is_late in zip(batch.where(gone), late[gone].tolist(), strict=True):
+        rows = batch.where(gone)
+        change = Changed(rows.vs, rows.old_ve, rows.new_ve)
+        stretches = self._dataflow.consequences.of_output(feed.entrance, change).pairs()
+        for element, is_late, during in zip(rows, late[gone].tolist(), stretches, strict=True):
             why = f"{name} was taken to be complete up to {show(before)}: {policy}"
             ledger.write(
                 element,
                 reason="late",
                 place=name,
                 detail=why if is_late else "it continues what was late",
+                during=during,
             )
         return batch.where(~gone)
 

@@ -19,6 +19,7 @@ from slackwater.distributed.program import Program
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Now
+from slackwater.plan.consequences import Consequences
 from slackwater.plan.exchanges import Mending
 from slackwater.plan.nodes import Source, walk
 from slackwater.promises import Promises
@@ -54,10 +55,17 @@ class Mender:
     """One disordered source in one bucket."""
 
     def __init__(
-        self, program: Program, mending: Mending, number: int, ledger: Ledger, now: Now
+        self,
+        program: Program,
+        mending: Mending,
+        number: int,
+        *,
+        ledger: Ledger,
+        consequences: Consequences,
+        now: Now,
     ) -> None:
         self._program, self._mending, self._number = program, mending, number
-        self._ledger, self._now = ledger, now
+        self._ledger, self._consequences, self._now = ledger, consequences, now
         [self._entrance] = (node for node in walk(mending.plan) if isinstance(node, Source))
         self._partitions: dict[str, _AtWork] = {}
         self._dial: Dial | None = None
@@ -97,10 +105,7 @@ class Mender:
             for placed in batch.controls:
                 if isinstance(placed.control, Punctuation) and placed.control.is_cti:
                     at_work.promised = max(at_work.promised, placed.control.before)
-        for entry in at_work.dataflow.ledger.take():
-            self._ledger.write(
-                entry.element, reason=entry.reason, place=entry.place, detail=entry.detail
-            )
+        self._ledger.extend(at_work.dataflow.ledger.take())
         out = Batch.concat([Batch.empty(self.node.schema), *(batch.data() for batch in said)])
         latest = max([parcel.latest for parcel in parcels], default=BEGIN)
         return out, From(origin, at_work.promised, latest, now=self._now())
@@ -108,11 +113,16 @@ class Mender:
     def _opened(self) -> _AtWork:
         program = self._program
         dataflow = Dataflow(
-            [self._mending.plan], program.latencies, on_invalid=program.on_invalid, now=self._now
+            [self._mending.plan],
+            program.latencies,
+            on_invalid=program.on_invalid,
+            now=self._now,
+            consequences=self._consequences,
         )
         if self._dial is not None:
             dataflow.turn(self._dial)
-        return _AtWork(dataflow, Edge(self._entrance, program.on_invalid, self._ledger))
+        edge = Edge(self._entrance, program.on_invalid, self._ledger, self._consequences)
+        return _AtWork(dataflow, edge)
 
     def turn(self, dial: Dial) -> None:
         """Remember for so long from now on, also of partitions that are yet to come."""

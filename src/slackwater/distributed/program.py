@@ -16,6 +16,7 @@ import polars as pl
 from slackwater.consistency import OutputLatency
 from slackwater.distributed.combining import Combining, combining_of
 from slackwater.errors import PlanError
+from slackwater.plan.consequences import Consequences
 from slackwater.plan.exchanges import Cut, Stage, cut
 from slackwater.plan.functions import Function, functions_in
 from slackwater.plan.nodes import Node, Source, walk
@@ -110,6 +111,12 @@ class Program:
                 if feed.has_partitions and feed.source not in here and (number > 1 or not feed.mended):
                     elsewhere[feed.node] = None
         return list(elsewhere)
+
+    def consequences(self, number: int) -> Consequences:
+        """What follows, in the answer, from what nodes and entrances of a stage give up."""
+        stage = self.stage(number)
+        entrances: dict[Node, Node] = {feed.entrance: feed.node for feed in stage.feeds}
+        return Consequences(self.cut.root, stands_for={**entrances, **stage.origins})
 
     @property
     def sources(self) -> list[Source]:

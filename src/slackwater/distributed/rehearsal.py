@@ -79,10 +79,7 @@ class Rehearsal:
                 told = bucket.step(own, now)
                 self._buckets[stage, number] = self._meddle(bucket)
                 parcels += told.parcels
-                for entry in told.entries:
-                    self.ledger.write(
-                        entry.element, reason=entry.reason, place=entry.place, detail=entry.detail
-                    )
+                self.ledger.extend(told.entries)
                 said.append(told)
         self._promised = {k: v for told in said for k, v in told.standing.promises.items()}
         self._deliver([parcel for parcel in parcels if parcel.stage == SINK])

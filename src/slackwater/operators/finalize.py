@@ -39,7 +39,7 @@ from slackwater.consistency import Dial
 from slackwater.events import Batch
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.memory import Limit
-from slackwater.operators.mend import Mend, changed
+from slackwater.operators.mend import Mend
 from slackwater.operators.pending import settled
 from slackwater.operators.step import Answer, Description, GivenUp, Now, Step, wall_clock
 from slackwater.plan import nodes
@@ -63,7 +63,7 @@ def _forgotten(rows: Batch, limits: Times, late: npt.NDArray[np.bool_]) -> Given
         f"it came behind {show(limit)}" if is_late else "it continues what was given up"
         for limit, is_late in zip(limits.tolist(), late.tolist(), strict=True)
     ]
-    return GivenUp(rows, "forgotten", changed(rows, why))
+    return GivenUp(rows, "forgotten", tuple(why))
 
 
 def given_up_among(lost: Buffer, rows: Batch, late: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -53,7 +53,7 @@ from slackwater.plan import nodes
 from slackwater.punctuations import ExternalCti, Promise, Punctuation
 from slackwater.times import BEGIN, INF, Times, show
 
-__all__ = ["Mend", "State", "changed"]
+__all__ = ["Mend", "State"]
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Mend:
                 limits[gone & ~broken].tolist(), (fate == fates.LATE)[gone & ~broken], strict=True
             )
         ]
-        found = [GivenUp(forgotten, "forgotten", changed(forgotten, why))] if why else []
+        found = [GivenUp(forgotten, "forgotten", tuple(why))] if why else []
         if broken.any():
             too_many = rows.where(broken)
             why = [f"the history before {show(state.promised)} was complete"] * too_many.rows
@@ -143,7 +143,7 @@ class Mend:
                 detail=f"{why[0]}, as external ctis had counted it",
                 hint="count every element, adjusts included; sw.LEDGER sets it aside",
             )
-            found.append(GivenUp(too_many, "promise broken", changed(too_many, why), error))
+            found.append(GivenUp(too_many, "promise broken", tuple(why), error))
         return found
 
     def _not_counted(self, told: list[ExternalCti], problems: list[str]) -> tuple[GivenUp, ...]:
@@ -198,7 +198,7 @@ def _dropped(dropped: Dropped | None, state: State) -> tuple[GivenUp, ...]:
         if chosen.any():
             rows = dropped.rows.where(chosen)
             why = [_why(fate, state) for fate in dropped.why[chosen].tolist()]
-            found.append(GivenUp(rows, reason, changed(rows, why)))
+            found.append(GivenUp(rows, reason, tuple(why)))
     return tuple(found)
 
 
@@ -208,12 +208,3 @@ def _why(fate: int, state: State) -> str:
     if fate == fates.UNLINKED:
         return f"nothing before {show(state.counting.complete)} leads to what it continues"
     return f"what it continues did not come before {show(state.limit.at)} was the limit"
-
-
-def changed(rows: Batch, why: list[str]) -> tuple[str, ...]:
-    """Why each row was given up, and which stretch of time it would have changed."""
-    starts, ends = np.minimum(rows.old_ve, rows.new_ve), np.maximum(rows.old_ve, rows.new_ve)
-    return tuple(
-        f"{reason}; it would have changed [{show(start)}, {show(end)})"
-        for reason, start, end in zip(why, starts.tolist(), ends.tolist(), strict=True)
-    )

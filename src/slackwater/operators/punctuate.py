@@ -43,7 +43,6 @@ from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.operators.embedding import Embedding, embedding
 from slackwater.operators.finalize import Finalize
-from slackwater.operators.mend import changed
 from slackwater.operators.step import Answer, Description, GivenUp, Step
 from slackwater.plan import nodes
 from slackwater.punctuations import Promise, Punctuation
@@ -99,7 +98,7 @@ class Punctuate:
             hint="promise only what always holds; sw.LEDGER sets such elements aside",
         )
         why = [f"it breaks the promise {promise}" for promise in broken]
-        return GivenUp(rows, "promise broken", changed(rows, why), error)
+        return GivenUp(rows, "promise broken", tuple(why), error)
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Promises hold of a part of the input, too."""
@@ -131,6 +130,6 @@ def _not_later(node: nodes.Punctuate, *, atomic: bool) -> Finalize:
             detail=f"its sync is {show(int(rows.sync[0]))}",
             hint="promise a larger lateness; sw.LEDGER sets such elements aside",
         )
-        return GivenUp(rows, "promise broken", changed(rows, why), error)
+        return GivenUp(rows, "promise broken", tuple(why), error)
 
     return Finalize(nodes.Finalize(node.input, node.lateness), give_up=give_up, atomic=atomic)

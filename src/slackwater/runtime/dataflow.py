@@ -39,6 +39,7 @@ from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.step import CountingStep, PatternStep, ToldStep, TurnableStep
+from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.nodes import (
     Align,
@@ -77,6 +78,7 @@ class Running:
     state: Any
     inbound: list[Queue]
     ledger: Ledger
+    consequences: Consequences
     on_invalid: OnInvalid = RAISE
     outbound: list[Queue] = field(default_factory=list)
     promised: Promises = field(default_factory=Promises)
@@ -185,8 +187,18 @@ class Running:
         if given_up.error is not None and self.on_invalid is RAISE:
             raise given_up.error
         rows = replace(given_up.rows, payload=in_user_terms(given_up.rows.payload))
-        for element, detail in zip(rows, given_up.details, strict=True):
-            self.ledger.write(element, reason=given_up.reason, place=self.place, detail=detail)
+        assert not (rows.rows and rows.controls), "counts are given up by themselves"
+        during: list[tuple[int, int]] | list[None] = [None] * len(given_up.details)
+        if rows.rows:
+            change = Changed(rows.vs, rows.old_ve, rows.new_ve)
+            # what is said of two inputs is said of pairs, which live as what comes out does
+            pairs = len(self.inbound) > 1
+            follow = self.consequences.of_output if pairs else self.consequences.of_input
+            during = follow(self.node, change).pairs()
+        for element, detail, time in zip(rows, given_up.details, during, strict=True):
+            self.ledger.write(
+                element, reason=given_up.reason, place=self.place, detail=detail, during=time
+            )
 
     @property
     def place(self) -> str:
@@ -257,8 +269,10 @@ class Dataflow:
         on_invalid: OnInvalid = RAISE,
         now: Now = wall_clock,
         told: bool = False,
+        consequences: Consequences | None = None,
     ) -> None:
         self._schedule = schedule
+        self.consequences = consequences or Consequences(*roots)
         self.ledger = Ledger()
         self._entrances: dict[Node, list[Queue]] = {}
         self.operators: list[Running] = []
@@ -281,7 +295,9 @@ class Dataflow:
                 inbound = [Queue(port) for port in range(len(node.inputs))]
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
-                running = Running(node, step, step.open(), inbound, self.ledger, on_invalid)
+                running = Running(
+                    node, step, step.open(), inbound, self.ledger, self.consequences, on_invalid
+                )
                 outbound[node] = running.outbound
                 self.operators.append(running)
         self._sinks = [Queue(0) for _ in roots]

@@ -16,11 +16,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from slackwater.admission import Admission
 from slackwater.errors import InvalidElement
-from slackwater.events import Batch, Control, Element, Placed, Stream
+from slackwater.events import Adjust, Batch, Control, Element, Insert, Placed, Stream
 from slackwater.ledger import Ledger
+from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.nodes import Source
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Punctuation, gathered, is_of_payloads
@@ -45,8 +47,11 @@ LEDGER = OnInvalid.LEDGER
 class Edge:
     """The entrance of one source."""
 
-    def __init__(self, source: Source, on_invalid: OnInvalid, ledger: Ledger) -> None:
-        self._name = source.stream_name
+    def __init__(
+        self, source: Source, on_invalid: OnInvalid, ledger: Ledger, consequences: Consequences
+    ) -> None:
+        self._name, self._source = source.stream_name, source
+        self._consequences = consequences
         self.schema = source.schema
         self._on_invalid = on_invalid
         self._ledger = ledger
@@ -117,9 +122,7 @@ class Edge:
         try:
             Batch.of([element], self.schema)
         except InvalidElement as problem:
-            self._ledger.write(
-                element, reason="does not fit the columns", place=self._name, detail=problem.fact
-            )
+            self._set_aside([element], "does not fit the columns", [problem.fact])
             return False
         return True
 
@@ -153,14 +156,18 @@ class Edge:
         if self._on_invalid is RAISE:
             return validator.admit(batch)
         valid, violations = validator.sift(batch)
-        for violation in violations:
-            self._ledger.write(
-                violation.element,
-                reason=violation.rule,
-                place=self._name,
-                detail=violation.detail,
-            )
+        for rule, some in groupby(violations, key=lambda violation: violation.rule):
+            broken = list(some)
+            self._set_aside([v.element for v in broken], rule, [v.detail for v in broken])
         return valid
+
+    def _set_aside(self, elements: list[Element], reason: str, details: list[str]) -> None:
+        """Into the ledger, with what they would have changed if they are rows."""
+        rows = [element for element in elements if isinstance(element, Insert | Adjust)]
+        stretches = iter(self._consequences.of_output(self._source, Changed.of(rows)).pairs())
+        for element, detail in zip(elements, details, strict=True):
+            during = next(stretches) if isinstance(element, Insert | Adjust) else None
+            self._ledger.write(element, reason=reason, place=self._name, detail=detail, during=during)
 
     def _may_count(self, control: ExternalCti) -> bool:
         if self._disordered:

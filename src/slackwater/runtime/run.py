@@ -132,7 +132,8 @@ class Execution:
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
         )
         self.edges = {
-            source: Edge(source, on_invalid, self.output.ledger) for source in self._dataflow.sources
+            source: Edge(source, on_invalid, self.output.ledger, self._dataflow.consequences)
+            for source in self._dataflow.sources
         }
 
     def push(self, source: Source, stream: Stream) -> list[Batch]:

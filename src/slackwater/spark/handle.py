@@ -151,13 +151,11 @@ class SparkQuery:
             self.ledger.take()
             self._fill_ledger()
             return
-        for entry in entries:
-            self.ledger.write(**_fields(entry))
+        self.ledger.extend(entries)
 
     def _fill_ledger(self) -> None:
         for _, entries in sorted(self._entries.items()):
-            for entry in entries:
-                self.ledger.write(**_fields(entry))
+            self.ledger.extend(entries)
 
     def _standings(
         self,
@@ -359,10 +357,6 @@ def _standings_of(record: Mapping[str, Any] | None) -> Standings:
     """How a query stood behind a batch, from its record."""
     known = record or {}
     return Standings(**{each.name: known[each.name] for each in fields(Standings) if each.name in known})
-
-
-def _fields(entry: Entry) -> dict[str, Any]:
-    return {each.name: getattr(entry, each.name) for each in fields(entry)}
 
 
 def _resolved(spark: SparkSession, place: str) -> str:

@@ -1,0 +1,116 @@
+"""What a row that was given up would have changed, and that nothing else would have."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.laws import CASES
+
+import slackwater as sw
+from slackwater.events import Adjust, Event, Insert
+from slackwater.history import History
+from slackwater.oracle import meaning
+from slackwater.plan.consequences import Changed, Consequences
+from slackwater.plan.rewrites import rewritten
+from slackwater.testing import histories
+from slackwater.times import INF
+
+S = sw.stream({"k": str, "v": int}, name="s")
+FEWER = settings(max_examples=max(1, settings().max_examples // 20))
+
+
+def _of(query: sw.Query, *elements: Insert | Adjust) -> list[tuple[int, int]]:
+    root = rewritten(query.node)
+    return Consequences(root).of_output(S.node, Changed.of(elements)).pairs()
+
+
+ROW = sw.insert(3, 4, k="a", v=1)
+
+
+@pytest.mark.parametrize(
+    ("query", "since", "until"),
+    [
+        (S, 3, 4),
+        (S.where(sw.col("v") > 0).select("k"), 3, 4),
+        (S.window(sw.hopping(10, 2)), 4, 14),
+        (S.window(sw.hopping(10, 2)).group_by("k").aggregate(n=sw.count()), 4, 14),
+        (S.aggregate(n=sw.count()), 3, 4),
+        # the count of a count in windows: a row that differs starts at 4 at the latest
+        (S.aggregate(n=sw.count()).window(sw.tumbling(5)).aggregate(m=sw.count()), 5, 10),
+        (S.aggregate(n=sw.count()).shift(5), 8, 9),
+        (S.aggregate(n=sw.count()).extend(1), 3, INF),
+        (S.window(sw.session(5)), 3, INF),
+        (S.distinct().aggregate(f=sw.first("v")), 3, INF),
+        (S.join(S.shift(2), on="k"), 3, 6),
+        (S.point_at_end(), 4, 5),
+        (S.deletes(), 4, INF),
+    ],
+)
+def test_when_the_answer_would_have_been_another(query: sw.Query, since: int, until: int) -> None:
+    assert _of(query, ROW) == [(since, until)]
+
+
+def test_an_adjust_changes_what_lies_between_its_ends() -> None:
+    shorter, removed = sw.adjust(3, 9, 5, k="a", v=1), sw.adjust(3, 9, 3, k="a", v=1)
+    assert _of(S.group_by("k").aggregate(n=sw.count()), shorter, removed) == [(5, 9), (3, 9)]
+    # a window goes by starts: where the row ends does not matter to it
+    start, end = _of(S.window(sw.tumbling(10)), shorter)[0]
+    assert start == end
+    assert _of(S.window(sw.tumbling(10)), removed) == [(10, 20)]
+
+
+def test_the_ledger_has_it_in_columns() -> None:
+    counted = S.window(sw.tumbling(10)).group_by("k").aggregate(n=sw.count())
+    elements = [sw.insert(30, 31, k="a", v=1), sw.insert(3, 4, k="a", v=1)]
+    out = counted.shift(100).consistency(memory=5).run({S: elements}, batch=1)
+    assert [(e.element, e.since, e.until) for e in out.ledger] == [
+        (sw.insert(10, 20, k="a", v=1), 110, 120)
+    ]
+    assert out.ledger.to_polars().select("since", "until").rows() == [(110, 120)]
+
+
+def test_what_the_edge_sets_aside_has_it_too() -> None:
+    late, strange = sw.insert(1, 7, k="a", v=1), sw.insert(5, 6, k="b")
+    promise = sw.punctuation(nowhere=1)
+    elements = [strange, sw.cti(5), late, promise]
+    out = S.shift(10).run({S: elements}, batch=1, on_invalid=sw.LEDGER)
+    found = {repr(e.element): (e.since, e.until) for e in out.ledger}
+    assert found == {repr(late): (11, 17), repr(strange): (15, 16), repr(promise): (None, None)}
+
+
+@pytest.mark.parametrize("name", CASES)
+@FEWER
+@given(data=st.data())
+def test_outside_of_it_the_answers_are_equal_with_and_without(name: str, data: st.DataObject) -> None:
+    case = CASES[name]()
+    root = rewritten(case.query.node)
+    told = {
+        source: data.draw(histories(source.schema, unbounded=case.unbounded)) for source in case.sources
+    }
+    spoken = [source for source, history in told.items() if history.events()]
+    assume(spoken)
+    source = data.draw(st.sampled_from(spoken))
+    events = list(told[source].events())
+    event = events.pop(data.draw(st.integers(0, len(events) - 1)))
+    end = data.draw(st.just(event.vs) | st.integers(event.vs, min(event.ve, event.vs + 20)))
+    change = sw.adjust(event.vs, event.ve, end, **event.payload)
+    rest = [Event(event.vs, end, event.payload)] if end > event.vs else []
+    without = told | {source: History.from_events(events + rest, source.schema)}
+    consequences = Consequences(root).of_output(source.node, Changed.of([change]))
+    [(since, until)] = consequences.pairs()
+    one, other = (
+        meaning(root, {s.node: history for s, history in each.items()}) for each in (told, without)
+    )
+    for time in sorted(_endpoints(one) | _endpoints(other) | {until}):
+        if not since <= time < until:
+            assert _alive(one, time) == _alive(other, time), (since, until, time)
+
+
+def _endpoints(history: History) -> set[int]:
+    return {time for event in history.events() for time in (event.vs, event.ve) if time < INF}
+
+
+def _alive(history: History, time: int) -> list[str]:
+    rows = (str(event.payload) for event in history.events() if event.vs <= time < event.ve)
+    return sorted(rows)
