@@ -315,7 +315,7 @@ class Trial:
     case: Case
 
     def __post_init__(self) -> None:
-        self.execution = Execution(self.case.query.node)
+        self.execution, self._next = (Execution(self.case.query.node) for _ in range(2))
         self.output = self.execution.output
         self.eager = answers_at_once(self.case.query.node)
         self.said: dict[Source, Bag] = {_node(s): Bag() for s in self.case.sources}
@@ -327,12 +327,12 @@ class Trial:
     def push(self, source: sw.Query, part: Stream) -> None:
         """One batch in; then: the output is valid, and equals the oracle over the prefix.
 
-        Before, all that is remembered is written down and read back by another execution: nobody may
-        notice.
+        Before, all that is remembered is written down and read back by another execution, which has to
+        forget what it remembered itself: nobody may notice.
         """
         node, batch = _node(source), sw.Batch.of(part, source.schema)
         written = pickle.dumps(self.execution.snapshot())
-        self.execution = Execution(self.case.query.node)
+        self.execution, self._next = self._next, self.execution
         self.execution.restore(pickle.loads(written))  # noqa: S301
         self.execution.output = self.output
         for out in self.execution.push(node, batch):
