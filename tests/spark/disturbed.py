@@ -25,6 +25,7 @@ from slackwater.spark import sinks
 __all__ = [
     "batches",
     "descendants",
+    "end",
     "keepers_of",
     "kill",
     "log",
@@ -79,6 +80,13 @@ def start_driver(
             start_new_session=True,
             env={**os.environ, **(env or {})},
         )
+
+
+def end(driver: subprocess.Popen[bytes]) -> None:
+    """A driver that has not ended by itself, with all that belongs to it."""
+    if driver.poll() is None:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
 
 
 def undisturbed(spark: Any, given: Path, place: Path) -> pl.DataFrame:

@@ -1,9 +1,13 @@
 """Kill the driver at any moment, start it again: the files hold what an undisturbed run writes.
 
-The input files fix the batches, so that this holds element for element. Every other kill waits for a
-file that is just being written, in turn by our store, by Spark's checkpoint and by the sink. Half of the
-kills take the keepers along, as when a machine fails; else they find out by themselves, and in the end
-nothing of them is left. `SLACKWATER_KILLS` says how many (`make kills`: 20, and tells when they were).
+The input files fix the batches, so that this holds element for element; but for one moment. Spark's file
+source writes down which file comes next before Spark writes down that there is a batch. Killed between
+the two, it takes that file together with the next one: another batch, the same history.
+
+Every other kill waits for a file that is just being written, in turn by our store, by Spark's checkpoint
+and by the sink. Half of the kills take the keepers along, as when a machine fails; else they find out by
+themselves, and in the end nothing of them is left. `SLACKWATER_KILLS` says how many (`make kills`: 20, and
+tells when they were).
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from tests.spark import disturbed
 
+import slackwater as sw
 from slackwater.spark import sinks
 
 KILLS = int(os.environ.get("SLACKWATER_KILLS", "1"))
@@ -42,14 +48,21 @@ def test_the_driver_may_be_killed_at_any_moment(spark: Any, tmp_path: Path) -> N
                     kills[_kill_somehow(driver, place, kills.total(), moment)] += 1
                 status = driver.wait(timeout=900)
             finally:
-                if driver.poll() is None:
-                    os.killpg(driver.pid, signal.SIGKILL)
+                disturbed.end(driver)
             if status == 0:
                 break
             assert status == -signal.SIGKILL, disturbed.log(place)
     print(f"{kills.total()} kills: {dict(kills)}; {disturbed.batches(place)} batches")  # noqa: T201
     assert kills.total() == KILLS
-    assert sinks.committed(str(place / "out")).equals(wanted)
+    found = sinks.committed(str(place / "out"))
+    assert _history(found) == _history(wanted)
+    if disturbed.batches(place) == FILES:
+        assert found.equals(wanted)
+
+
+def _history(changes: pl.DataFrame) -> sw.History:
+    told = sw.from_dataframe(changes, vs="vs", ve="ve", kind="kind", new_ve="new_ve")
+    return sw.History.of(told)
 
 
 def _wait_for_a_batch(driver: subprocess.Popen[bytes], place: Path, before: int) -> None:
