@@ -6,8 +6,8 @@ the two, it takes that file together with the next one: another batch, the same 
 
 Every other kill waits for a file that is just being written, in turn by our store, by Spark's checkpoint
 and by the sink. Half of the kills take the keepers along, as when a machine fails; else they find out by
-themselves, and in the end nothing of them is left. `SLACKWATER_KILLS` says how many (`make kills`: 20, and
-tells when they were).
+themselves, and in the end nothing of them is left. `SLACKWATER_KILLS` says how many (`make kills`: 20,
+and tells when they were).
 """
 
 from __future__ import annotations
