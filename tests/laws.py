@@ -171,6 +171,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "align twice": _one(lambda s: s.align(3).align(1)),
     "align by the clock": _one(lambda s: s.align(10**12, clock="system")),
     "cleanse": _one(lambda s: s.cleanse()),
+    "cleanse, in any order": _one(lambda s: s.cleanse(in_order=False)),
+    "cleanse of few values, in any order": _one(lambda s: s.select(c=pl.lit(1)).cleanse(in_order=False)),
     "cleanse of few values": _one(lambda s: s.select(c=pl.lit(1)).cleanse()),
     "sort": _one(lambda s: s.sort("v")),
     "sort by three columns": _one(lambda s: s.sort("x", "k", "v")),

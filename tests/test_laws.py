@@ -49,10 +49,10 @@ SHARING = Counter(map(_operator_and_latency, CASES))
 def _examples(name: str) -> int:
     """The examples of a profile are for each operator and latency: its cases share them.
 
-    A case gets a hundred of its own, if there are so many.
+    Each has some of its own all the same: a quarter of them, or a hundred.
     """
     examples = settings().max_examples
-    return max(min(100, examples), -(-examples // SHARING[_operator_and_latency(name)]))
+    return max(min(100, examples // 4), -(-examples // SHARING[_operator_and_latency(name)]))
 
 
 def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stream]]:

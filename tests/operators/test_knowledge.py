@@ -52,7 +52,7 @@ def test_a_row_that_goes_back_breaks_the_promise(batch: int) -> None:
     [entry] = out.ledger
     assert entry.element == rows[2]
     assert entry.reason == "promise broken"
-    assert entry.detail.startswith("it breaks the promise punctuation(hour=between(None, 17)); ")
+    assert entry.detail == "it breaks the promise punctuation(hour=between(None, 17))"
 
 
 def test_texts_and_times_have_an_order_and_nan_has_none() -> None:

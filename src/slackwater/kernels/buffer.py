@@ -7,8 +7,9 @@ arrival, and are found in two ways:
 - by what may continue them: a hash table of cells (key, end), each the head of a doubly linked stack
   of the changes that lead to that end. Equal events are interchangeable, so any of them will do, and
   any number of copies costs the same. `key` is a number for (start, payload).
-- by time: binary heaps of (time, slot). Entries are not removed when their change is; they are stale
-  if the slot is dead or has another sync by now, and dropped when they reach the top.
+- by time: binary heaps of (time, slot), by sync and by the time at which a change falls due, which may
+  be the end that it leads to. Entries are not removed when their change is; they are stale if the slot
+  is dead or has another sync, or end, by now, and dropped when they reach the top.
 
 Slots and cells are not used again: operators/buffer.py compacts everything when there is no room left.
 `counts` holds how many slots, cells, heap entries (by sync, by due time) and live changes there are.
@@ -24,7 +25,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["absorb", "link_all", "pop", "pop_before", "pop_due", "pop_frozen", "push", "take_out"]
+__all__ = [
+    "absorb",
+    "link_all",
+    "pop",
+    "pop_before",
+    "pop_due",
+    "pop_ended",
+    "pop_frozen",
+    "push",
+    "take_out",
+]
 
 INF = np.int64(2**63 - 1)
 SLOTS, CELLS, BY_SYNC, BY_DUE, LIVE = 0, 1, 2, 3, 4
@@ -136,11 +147,12 @@ def absorb(
     sync_slot,
     due_time,
     due_slot,
+    by_end,
 ):
     """Hold back rows: those of `hold`, and those that continue a change which is held already.
 
     Which rows are held. A change that comes back to where it began vanishes. `due_time` is empty if
-    nothing falls due.
+    nothing falls due; with `by_end` a change is due at the end that it leads to, wherever that moves.
     """
     held = np.zeros(len(keys), dtype=np.bool_)
     for i in range(len(keys)):
@@ -159,7 +171,7 @@ def absorb(
             old[slot], new[slot] = old_ends[i], new_ends[i]
             counts[LIVE] += 1
             moved = True
-            if len(due_time):
+            if len(due_time) and not by_end:
                 push(due_time, due_slot, counts[BY_DUE], dues[i], slot)
                 counts[BY_DUE] += 1
         else:
@@ -171,6 +183,9 @@ def absorb(
             moved = min(old[slot], new_ends[i]) != min(old[slot], new[slot])
             new[slot] = new_ends[i]
         _link(slot, keys[i], new_ends[i], cell, above, below, cell_key, cell_end, cell_head, counts)
+        if by_end:
+            push(due_time, due_slot, counts[BY_DUE], new_ends[i], slot)
+            counts[BY_DUE] += 1
         if moved:
             push(sync_time, sync_slot, counts[BY_SYNC], min(old[slot], new[slot]), slot)
             counts[BY_SYNC] += 1
@@ -211,6 +226,32 @@ def pop_due(limit, counts, live, cell, above, below, cell_head, due_time, due_sl
             out[size] = slot
             size += 1
     return out[:size]
+
+
+@njit(cache=True)
+def pop_ended(
+    cti, counts, new, live, cell, above, below, cell_head, sync_time, sync_slot, due_time, due_slot
+):
+    """Release the changes that lead to an end before the cti, all if it is INF.
+
+    Their slots, and the start of the first that is still held (INF if there is none). All are inserts.
+    """
+    out = np.empty(counts[LIVE], dtype=np.int64)
+    size = 0
+    while counts[BY_DUE] and (due_time[0] < cti or cti == INF):
+        time, slot = due_time[0], due_slot[0]
+        pop(due_time, due_slot, counts[BY_DUE])
+        counts[BY_DUE] -= 1
+        if live[slot] and new[slot] == time:
+            live[slot] = False
+            counts[LIVE] -= 1
+            _unlink(slot, cell, above, below, cell_head)
+            out[size] = slot
+            size += 1
+    while counts[BY_SYNC] and not live[sync_slot[0]]:
+        pop(sync_time, sync_slot, counts[BY_SYNC])
+        counts[BY_SYNC] -= 1
+    return out[:size], sync_time[0] if counts[BY_SYNC] else INF
 
 
 @njit(cache=True)

@@ -98,7 +98,8 @@ class Align:
 
     def open(self) -> State:
         """Nothing held."""
-        return State(Buffer(self.node.schema, self._timed), self.node.blocking)
+        by_end = self.node.perfect and not self.node.in_order
+        return State(Buffer(self.node.schema, self._timed, by_end), self.node.blocking)
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Answer:
         """Hold the rows; what is due by now, they included, comes out."""

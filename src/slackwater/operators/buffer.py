@@ -55,10 +55,12 @@ def _none(dtype: type = np.int64) -> Any:
 
 @dataclass(slots=True)
 class Buffer:
-    """Held changes. With `timed`, each also falls due at a time that is given when it comes in."""
+    """Held changes. With `timed`, each also falls due at a time that is given when it comes in; with
+    `by_end`, at the end that it leads to."""
 
     schema: pl.Schema
     timed: bool
+    by_end: bool = False
     keys: Keys = field(init=False)
     """numbers for (payload, vs)"""
     needed_from: int = BEGIN
@@ -87,6 +89,8 @@ class Buffer:
     due_time: Ints = field(default_factory=_none)
     due_slot: Ints = field(default_factory=_none)
     fresh: list[Batch] = field(default_factory=list)
+    marked: bool = False
+    """whether ends have become known since somebody asked"""
 
     def __post_init__(self) -> None:
         self.keys = Keys(pl.Schema({**self.schema, "vs": pl.Int64()}))
@@ -132,6 +136,7 @@ class Buffer:
             self.sync_slot,
             self.due_time,
             self.due_slot,
+            self.by_end,
         )
         return held
 
@@ -146,6 +151,7 @@ class Buffer:
     def know(self, slots: Ints) -> None:
         """The ends of these inserts will not change any more."""
         self.known[slots] = True
+        self.marked = self.marked or bool(len(slots))
 
     def release(self, slots: Ints) -> Batch:
         """Release these changes, in order of sync."""
@@ -208,16 +214,32 @@ class Buffer:
         return self._with_fresh(released, fresh, ~waits & (fresh.vs <= first)), first
 
     def ended(self, cti: int) -> tuple[Batch, int]:
-        """Release all inserts that are fully frozen, or whose end is known; and the first vs held.
-
-        This looks at all that is held.
-        """
-        for waiting in self._take_fresh():
-            self._absorb(waiting, INF, None)
-        slots = np.flatnonzero(self.live)
-        frozen = (self.new[slots] < cti) | (cti == INF) | self.known[slots]
-        left = self.vs[slots[~frozen]]
-        return self.release(slots[frozen]), int(left.min()) if len(left) else INF
+        """Release all inserts that are fully frozen, or whose end is known; and the first vs held."""
+        assert self.by_end, "they are found by their ends"
+        fresh = Batch.concat([Batch.empty(self.schema), *self._take_fresh()])
+        released, first = Batch.empty(self.schema), INF
+        if self.room:
+            if self.marked:
+                known = np.flatnonzero(self.live & self.known)
+                kernel.take_out(known, self.counts, self.live, *self._links())
+            slots, first = kernel.pop_ended(
+                cti,
+                self.counts,
+                self.new,
+                self.live,
+                *self._links(),
+                self.sync_time,
+                self.sync_slot,
+                self.due_time,
+                self.due_slot,
+            )
+            if self.marked:
+                slots, self.marked = np.concatenate([known, slots]), False
+            released = self._rows(slots[np.lexsort((slots, self.vs[slots]))])
+        go = (fresh.new_ve < cti) | (cti == INF)
+        waiting = fresh.vs[~go]
+        first = min(int(first), int(waiting.min())) if len(waiting) else int(first)
+        return self._with_fresh(released, fresh, go), first
 
     def _with_fresh(self, released: Batch, fresh: Batch, go: Mask) -> Batch:
         """Release some of the fresh rows as well, by their starts; the others are held."""
@@ -293,8 +315,9 @@ class Buffer:
             self.counts,
         )
         self.sync_time, self.sync_slot = self._heap(np.minimum(self.old, self.new)[:used])
-        if self.timed:
-            self.due_time, self.due_slot = self._heap(self.due[:used])
+        if self.timed or self.by_end:
+            due = self.new if self.by_end else self.due
+            self.due_time, self.due_slot = self._heap(due[:used])
         else:
             self.counts[buffer.BY_DUE] = 0
 
