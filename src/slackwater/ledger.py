@@ -8,7 +8,8 @@ as a table. The ledger keeps the thing itself, so that it can be repaired and se
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import polars as pl
 
@@ -29,6 +30,11 @@ class Entry:
     detail: str = ""
     since: int | None = None
     until: int | None = None
+
+    def written(self) -> dict[str, Any]:
+        """Its fields, for JSON: the element as text, which it may be already."""
+        text = self.element if isinstance(self.element, str) else repr(self.element)
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"element": text}
 
 
 class Ledger:

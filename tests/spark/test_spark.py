@@ -251,6 +251,10 @@ def test_rows_of_windows_are_added_up_where_they_are_read(spark: Any, tmp_path: 
     late = whole.filter((pl.col("vs") < 1_500) & (pl.int_range(pl.len()) >= 4_000))
     kept = whole.filter(~((pl.col("vs") < 1_500) & (pl.int_range(pl.len()) >= 4_000)))
     assert late.height == len(handle.ledger) == handle.progress.set_aside > 0
+    first = late["vs"] // 10 * 10 + 10
+    assert sorted((e.since, e.until) for e in handle.ledger) == sorted(
+        zip(first, first + 50, strict=True)
+    )
     wanted = query.meaning({s: sw.from_dataframe(kept, vs="vs", schema=COLUMNS)})
     assert handle.output.as_history() == wanted
     assert handle.progress.rows_in == 8_000

@@ -322,10 +322,7 @@ class _Keeper:
 
 
 def _told(said: Said) -> dict[str, Any]:
-    entries = [
-        {"element": repr(e.element), "reason": e.reason, "place": e.place, "detail": e.detail}
-        for e in said.entries
-    ]
+    entries = [entry.written() for entry in said.entries]
     return {"standing": asdict(said.standing), "entries": entries}
 
 

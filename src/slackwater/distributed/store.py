@@ -25,7 +25,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -294,7 +294,7 @@ class Store:
         """What a batch has set aside; a batch that is repeated says it again."""
         name = f"ledger/{batch}.json"
         if entries or self._directory.has(name):
-            content = [{**asdict(e), "element": _text(e.element)} for e in entries]
+            content = [entry.written() for entry in entries]
             self._directory.write(name, json.dumps(content).encode())
 
     def entries(self) -> dict[int, list[Entry]]:
@@ -340,10 +340,6 @@ class Past:
 
 def _path(place: Place, file: _File) -> str:
     return f"{place.stage}/{place.bucket}/{file.name}"
-
-
-def _text(element: object) -> str:
-    return element if isinstance(element, str) else repr(element)
 
 
 def _not_whole(place: Place, detail: str) -> OperatorError:

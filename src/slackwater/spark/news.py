@@ -8,7 +8,6 @@ written for the sink (WRITTEN); these last three hold JSON.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 from typing import Any
 
 from slackwater.distributed.bucket import Standing
@@ -44,8 +43,7 @@ def news_parcel(kind: int, origin: str, content: Any) -> Parcel:
 
 def ledger_parcel(origin: str, ledger: Ledger) -> Parcel:
     """What a ledger has, as text."""
-    entries = [asdict(replace(e, element=repr(e.element))) for e in ledger]
-    return news_parcel(ENTRIES, origin, entries)
+    return news_parcel(ENTRIES, origin, [entry.written() for entry in ledger])
 
 
 def entries_of(parcel: Parcel) -> list[Entry]:

@@ -63,7 +63,7 @@ class Parquet(Sink):
             if answer or (number == 0 and task == 0):
                 table = changelog(Batch.concat([Batch.empty(schema), *answer])).to_arrow()
                 name = f"{number:09d}-{task:05d}-{uuid.uuid4().hex}.parquet"
-                Directory(directory).write_with(name, lambda file: pq.write_table(table, file))
+                Directory(directory).write_with(name, lambda file: _write(table, file))
                 yield to_arrow([news_parcel(WRITTEN, f"{task}", [name])])
 
         return write
@@ -103,6 +103,12 @@ class _Committing(Receiver):
                 detail=f"{self._directory.root} holds its batch {int(name.partition('.')[0])}",
                 hint="give each query and checkpoint a directory of its own",
             )
+
+
+def _write(table: pa.Table, file: Any) -> None:
+    """Times and numbers as they are: to look for equal ones takes longer than to write them."""
+    repeated = [each.name for each in table.schema if not pa.types.is_primitive(each.type)]
+    pq.write_table(table, file, use_dictionary=repeated)
 
 
 def committed(directory: str) -> pl.DataFrame:
