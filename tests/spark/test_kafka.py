@@ -209,6 +209,33 @@ def test_a_poisoned_record_is_in_the_ledger_and_the_query_lives(
     assert handle.output.history().equals(s.meaning({s: elements}).to_polars())
 
 
+def test_promises_about_keys_come_among_the_records(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    """A key is closed when both partitions have said so; its group is told, and forgotten."""
+    topic = topics.create("closed", 2)
+
+    def say(partition: int, *records: dict[str, Any]) -> None:
+        topics.write(topic, partition, [json.dumps(record).encode() for record in records])
+
+    rows = [{"kind": "insert", "vs": n, "ve": None, "k": n % 3, "v": 1.0} for n in range(6)]
+    closed: list[dict[str, Any]] = [{"kind": "punctuation", "about": {"k": {"one_of": [0, 1]}}}]
+    say(0, *rows[:3], *closed)
+    say(1, *rows[3:], {"kind": "punctuation", "k": 1})
+    given = sw.read_kafka(topics.servers, topic, vs="vs", ve="ve", kind="kind", pattern_column="about")
+    query, to = s.group_by("k").aggregate(n=sw.count()), sinks.Memory(settled=True)
+    handle = query.start(spark, {s: given}, sink=to, checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        handle.process_all_available()
+        assert handle.output.history().rows() == [(1, 1, 1, 4), (1, 2, 4, sw.INF)]
+        say(1, {"kind": "punctuation", "k": 0})
+        handle.process_all_available()
+        # the group of 2 is open
+        told = handle.output.history().rows()
+        assert told == [(0, 1, 0, 3), (1, 1, 1, 4), (0, 2, 3, sw.INF), (1, 2, 4, sw.INF)]
+        assert not len(handle.ledger)
+    finally:
+        handle.stop()
+
+
 def test_an_idle_partition_does_not_hold_the_promise_back(
     spark: Any, topics: Topics, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -85,6 +86,35 @@ def test_null_is_a_value_and_times_may_be_texts() -> None:
         (2, 0, 7, None),
         (None, 9, None, None),
     ]
+
+
+def test_a_punctuation_has_what_it_speaks_of() -> None:
+    form, schema = replace(CHANGES, pattern="about"), pl.Schema({"k": pl.Int64, "v": pl.Float64})
+    values = [
+        {"kind": "insert", "vs": 1, "ve": None, "k": 7, "v": 2.5, "about": None},
+        {"kind": "punctuation", "k": 7},
+        {"kind": "punctuation", "ve": 20, "about": {"v": {"low": 20}, "k": {"one_of": [1, 2]}}},
+        {"kind": "punctuation", "about": '{"k": null}'},
+        {"kind": "punctuation", "k": "seven"},
+        {"kind": "punctuation", "about": {"v": {"lowest": 20}}},
+        {"kind": "punctuation"},
+        {"kind": "insert", "vs": 1, "ve": None, "k": 7},
+    ]
+    rows, refused = _read(json_reader(form, schema), [json.dumps(value).encode() for value in values])
+    assert refused == [(4, "wrong type"), (7, "missing field")]
+    ledger = sw.Ledger()
+    told = form.read(rows.drop("at"), schema, ledger, "topic")
+    # promises at one place have no order
+    assert sorted(map(repr, told)) == [
+        "insert(1, INF, k=7, v=2.5)",
+        "punctuation(20, k=one_of(1, 2), v=between(20.0, None))",
+        "punctuation(k=7)",
+        "punctuation(k=None)",
+    ]
+    assert ledger.counts() == {
+        "punctuation that cannot be read": 1,
+        "punctuation without values": 1,
+    }
 
 
 def test_columns_of_other_types_come_from_json_as_they_are() -> None:

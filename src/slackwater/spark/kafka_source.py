@@ -132,10 +132,10 @@ def _told(rows: pl.DataFrame, places: Times, reading: Reading, at: Callable[[int
 
 
 def _beside(rows: pl.DataFrame, tags: pl.DataFrame, form: Form) -> pl.DataFrame:
-    """The tags of rows that are data: a promise has nothing but its time, and may be repeated."""
+    """The tags of rows that are data: a promise speaks of none, and may be repeated."""
     if form.kind is None or rows[form.kind].dtype not in (pl.String, pl.Categorical, pl.Enum):
         return tags
-    is_data = (rows[form.kind].cast(pl.String) != "cti").fill_null(True)
+    is_data = ~rows[form.kind].cast(pl.String).is_in(["cti", "punctuation"]).fill_null(False)
     return tags.select(pl.when(is_data).then(pl.col(name)).alias(name) for name in tags.columns)
 
 

@@ -155,18 +155,23 @@ def _columns(records: Sequence[Record], places: Sequence[int], wanted: Wanted, r
     bad: dict[int, tuple[str, str]] = {}
     kinds = [record.get(form.kind) for record in records] if form.kind else ["insert"] * len(records)
     columns: dict[str, pl.Series] = {}
+    # a promise has what it speaks of
+    data = [kind not in ("cti", "punctuation") for kind in kinds] if form.kind else None
     for name, dtype in schema.items():
-        needs = [kind != "cti" for kind in kinds] if form.kind else None
-        columns[name] = _column(records, name, dtype, needs, bad, floats=floats)
+        columns[name] = _column(records, name, dtype, data, bad, floats=floats)
     for name in form.special:
         if name in columns:
             continue
         if name == form.kind:
             columns[name] = _column(records, name, pl.String(), None, bad, floats=floats)
             continue
-        needs = None
-        if name == form.ve and form.kind:
-            needs = [kind != "cti" for kind in kinds]
+        if name == form.pattern:
+            texts = [{name: _pattern(record.get(name))} for record in records]
+            columns[name] = _column(texts, name, pl.String(), None, bad, floats=floats)
+            continue
+        needs = [kind != "punctuation" for kind in kinds] if form.kind else None
+        if name == form.ve:
+            needs = data
         elif name == form.new_ve:
             needs = [kind == "adjust" for kind in kinds]
         columns[name] = _column(records, name, None, needs, bad, floats=floats)
@@ -178,6 +183,11 @@ def _columns(records: Sequence[Record], places: Sequence[int], wanted: Wanted, r
     good[list(bad)] = False
     rows = pl.DataFrame(columns).filter(pl.Series(good, dtype=pl.Boolean))
     return Table(rows, np.asarray(places, dtype=np.int64)[good])
+
+
+def _pattern(value: object) -> object:
+    """What a punctuation says beside its constants: as text, or in JSON as the object itself."""
+    return json.dumps(value, default=str) if isinstance(value, dict) else value
 
 
 def _open_ends(column: pl.Series, records: Sequence[Record], form: Form) -> pl.Series:
