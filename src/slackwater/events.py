@@ -30,7 +30,7 @@ import polars as pl
 
 from slackwater.errors import InvalidElement
 from slackwater.identity import identity
-from slackwater.payloads import Payload, payload_frame, refuse_reserved
+from slackwater.payloads import Payload, framed, payload_frame, refuse_reserved
 from slackwater.times import Instant, Times, chronon, show
 
 __all__ = [
@@ -329,7 +329,9 @@ class Batch:
             return self
         before = np.concatenate(([0], np.cumsum(mask)))
         controls = tuple(p.control.thinned(p.position, before) for p in self.controls)
-        payload = self.payload.filter(pl.Series(mask, dtype=pl.Boolean))
+        chosen = pl.Series(mask, dtype=pl.Boolean)
+        columns = [column.filter(chosen) for column in self.payload.get_columns()]
+        payload = framed(columns, int(before[-1]))
         return Batch(self.vs[mask], self.old_ve[mask], self.new_ve[mask], payload, controls)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Batch:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from slackwater.errors import InvalidElement, InvalidStream
 from slackwater.events import Batch, Event, Stream
 from slackwater.identity import row_ids
-from slackwater.payloads import payload_frame
+from slackwater.payloads import framed, payload_frame
 from slackwater.times import INF, Times
 from slackwater.validity import Validator
 
@@ -80,12 +80,12 @@ class History:
     @property
     def schema(self) -> pl.Schema:
         """Names and types of the payload's columns."""
-        return self.payload.schema
+        return pl.Schema(list(self.frame.schema.items())[:-2])
 
     @property
     def payload(self) -> pl.DataFrame:
         """The payload's columns."""
-        return self.frame.drop("vs", "ve")
+        return framed(self.frame.get_columns()[:-2], self.frame.height)
 
     @property
     def vs(self) -> Times:
@@ -202,7 +202,7 @@ class History:
 
 def with_times(payload: pl.DataFrame, vs: Times, ve: Times) -> pl.DataFrame:
     """A history's frame: the payload's columns, then vs and ve."""
-    return payload.with_columns(pl.Series("vs", vs), pl.Series("ve", ve))
+    return pl.DataFrame([*payload.get_columns(), pl.Series("vs", vs), pl.Series("ve", ve)])
 
 
 def datetime_columns(frame: pl.DataFrame) -> pl.DataFrame:

@@ -91,7 +91,7 @@ def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
     if not frame.width:
         return [()] * frame.height
     # times as the integers they are: finer than Python's, and without its time zones
-    frame = frame.select(column.to_physical() for column in _spelled(frame).get_columns())
+    frame = pl.DataFrame([column.to_physical() for column in _spelled(frame).get_columns()])
     if not any(_needs_care(dtype) for dtype in frame.schema.dtypes()):
         return frame.rows()
     return [tuple(identity(value) for value in row) for row in frame.rows()]

@@ -165,9 +165,9 @@ class Keys:
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
         """Store the first of the unknown rows of each hash."""
         rows = unknown[_firsts(hashes[unknown])]
-        self.delta = pl.concat([self.delta, keys[rows]], rechunk=True)
+        self.delta = self.delta.vstack(keys[rows]).rechunk()
         if self.delta.height > max(_LEAST_DELTA, self.base.height // 8):
-            self.base = pl.concat([self.base, self.delta], rechunk=True)
+            self.base = self.base.vstack(self.delta).rechunk()
             self.delta = pl.DataFrame(schema=self.schema)
         self._reserve(len(rows))
         start, self.size = self.size, self.size + len(rows)
