@@ -82,6 +82,18 @@ PLANS: list[Dialled] = [
         .aggregate(n=sw.count())
         .consistency(blocking=memory // 2, memory=memory, clock=clock)
     ),
+    lambda s, memory, clock: (
+        s.finalize(memory, clock=clock)
+        .window(sw.hopping(4, 2))
+        .group_by("a")
+        .aggregate(n=sw.count(), top=sw.max("a"))
+        .latency(sw.PERFECTNESS_PRESERVING)
+    ),
+    lambda s, memory, clock: s.finalize(memory, clock=clock).distinct().latency(sw.ORDER_PRESERVING),
+    lambda s, memory, clock: s.finalize(memory, clock=clock).window(sw.session(3)),
+    lambda s, memory, clock: (finalized := s.finalize(memory, clock=clock)).join(
+        finalized.shift(1), on="a", how="left"
+    ),
 ]
 
 

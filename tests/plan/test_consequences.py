@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -60,6 +64,61 @@ def test_an_adjust_changes_what_lies_between_its_ends() -> None:
     assert _of(S.window(sw.tumbling(10)), removed) == [(10, 20)]
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda q: q.aggregate(n=sw.count()),
+        lambda q: q.aggregate(n=sw.count()).point_at_end(),
+        lambda q: q.aggregate(n=sw.count()).extend(1),
+        lambda q: q.aggregate(n=sw.count()).window(sw.sliding(5)),
+        lambda q: q.distinct().aggregate(n=sw.first("v")),
+        lambda q: q.distinct().window(sw.session(4)),
+        lambda q: q.deletes(),
+    ],
+)
+def test_what_changes_nothing_changes_nothing_behind_it(behind: Callable[[sw.Query], sw.Query]) -> None:
+    """Windows do not see where a row ends."""
+    [(since, until)] = _of(behind(S.window(sw.tumbling(10))), sw.adjust(3, 9, 5, k="a", v=1))
+    assert since == until
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda q: q,
+        lambda q: q.deletes(),
+        lambda q: q.point_at_end(),
+        lambda q: q.window(sw.sliding(5)),
+        lambda q: q.extend(-2),
+        lambda q: q.window(sw.tumbling(5)),
+    ],
+)
+@pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
+def test_a_pair_of_which_nobody_knows_whether_it_is_one(
+    behind: Callable[[sw.Query], sw.Query], how: Literal["inner", "left", "full", "anti"]
+) -> None:
+    """Whether its rows are alone while it lasts, and so where they are cut, is not known either."""
+    other = sw.stream({"k": str, "w": int}, name="other")
+    inputs = {S: [sw.insert(0, 10, k="a", v=1)], other: [sw.insert(3, 7, k="a", w=99)]}
+
+    def fails(w: pa.Array) -> pa.Array:
+        raise ValueError(f"of {len(w)}")
+
+    def says(answer: bool) -> Callable[[pa.Array], pa.Array]:
+        return lambda w: pa.array([answer] * len(w))
+
+    def query(f: Callable[[pa.Array], pa.Array]) -> sw.Query:
+        return behind(S.join(other, on="k", how=how, where=sw.function(f, "w", returns=bool)))
+
+    out = query(fails).run(inputs, batch=1, on_invalid=sw.LEDGER)
+    [entry] = out.ledger
+    assert entry.since is not None
+    assert entry.until is not None
+    for answer in (True, False):
+        told = query(says(answer)).meaning(inputs)
+        _require_equal_outside(told, out.as_history(), entry.since, entry.until)
+
+
 def test_the_ledger_has_it_in_columns() -> None:
     counted = S.window(sw.tumbling(10)).group_by("k").aggregate(n=sw.count())
     elements = [sw.insert(30, 31, k="a", v=1), sw.insert(3, 4, k="a", v=1)]
@@ -102,6 +161,10 @@ def test_outside_of_it_the_answers_are_equal_with_and_without(name: str, data: s
     one, other = (
         meaning(root, {s.node: history for s, history in each.items()}) for each in (told, without)
     )
+    _require_equal_outside(one, other, since, until)
+
+
+def _require_equal_outside(one: History, other: History, since: int, until: int) -> None:
     for time in sorted(_endpoints(one) | _endpoints(other) | {until}):
         if not since <= time < until:
             assert _alive(one, time) == _alive(other, time), (since, until, time)

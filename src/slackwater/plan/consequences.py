@@ -86,8 +86,14 @@ class Consequences:
         return self._followed(node, _through(node, 0, change))
 
     def of_output(self, node: n.Node, change: Changed) -> Stretch:
-        """What follows from a change of what a node, perhaps a source, gives."""
-        return self._followed(self._stands_for.get(node, node), change)
+        """What follows from a change of what a node, perhaps a source, gives.
+
+        Of an outer join that is a pair, and while it lasts its rows are alone or not: where they are cut
+        depends on it, too.
+        """
+        node = self._stands_for.get(node, node)
+        alone = isinstance(node, n.Join) and node.how != "inner"
+        return self._followed(node, _stretch(change) if alone else change)
 
     def _followed(self, start: n.Node, change: Change) -> Stretch:
         found: dict[n.Node, Change] = {start: change}
@@ -112,17 +118,17 @@ def _through(node: n.Node, port: int, change: Change) -> Change:
         case n.AlterLifetime(), Stretch():
             return _moved(node.lifetime, change)
         case n.Deletes(), Changed():
-            return Stretch(_first_end(change), _forever(change.vs))
+            return Stretch(_first_end(change), np.full(len(change.vs), INF))
         case n.PointAtEnd(), Changed():
             return Stretch(_first_end(change), plus(1, np.maximum(change.old_ve, change.new_ve)))
         case ((n.Deletes() | n.PointAtEnd() | n.Session() | n.ClipBy()), Stretch()):
-            return Stretch(change.since, _forever(change.since))
+            return _without_end(change)
         case n.Session(), Changed():
             return _from_starts(change)
         case n.ClipBy(), Changed():
             return _stretch(change) if port == 0 else _from_starts(change)
         case n.Aggregate(), Stretch() if _asks_for_starts(node):
-            return Stretch(change.since, _forever(change.since))
+            return _without_end(change)
         case (
             (
                 n.Join()
@@ -170,11 +176,11 @@ def _moved(lifetime: Lifetime, change: Stretch) -> Stretch:
     """A stretch, when all rows in it get other lifetimes."""
     if (by := _shift_of(lifetime)) is not None:
         return Stretch(plus(by, change.since), plus(by, change.until))
-    until = _forever(change.until)
+    since, until = lifetime.promises(change.since), _without_end(change).until
     if not any(part.mentions("ve") or part.falls_with("vs") for part in lifetime.end.sums()):
         latest = lifetime.ends(change.until, change.until)
         until = np.where(change.until == INF, INF, np.maximum(latest, change.until))
-    return Stretch(lifetime.promises(change.since), until)
+    return Stretch(since, np.where(change.since < change.until, until, since))
 
 
 def _shift_of(lifetime: Lifetime) -> int | None:
@@ -224,5 +230,6 @@ def _both(one: Stretch, other: Stretch) -> Stretch:
     return Stretch(since, until)
 
 
-def _forever(times: Times) -> Times:
-    return np.full(len(times), INF)
+def _without_end(change: Stretch) -> Stretch:
+    """From there on for ever, where there is something at all."""
+    return Stretch(change.since, np.where(change.since < change.until, INF, change.since))
