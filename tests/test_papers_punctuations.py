@@ -184,13 +184,7 @@ def test_proj_ps_projects_wildcards_away() -> None:
     assert list(run) == [sw.punctuation(hour=17)]
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        pytest.param(1, marks=pytest.mark.xfail(strict=True, reason="a range that comes last")),
-        9,
-    ],
-)
+@pytest.mark.parametrize("batch", [1, 9])
 def test_proj_ps_of_patterns_that_together_are_a_wildcard(batch: int) -> None:
     """The paper leaves this open: two halves of an attribute that is projected away, and null."""
     halves = [

@@ -140,6 +140,8 @@ def test_a_column_is_matched_as_its_values_are(drawn: Any) -> None:
     dtype, values, [pattern] = drawn
     expected = [holds(pattern, value) for value in values]
     assert matches(pattern, pl.Series(values, dtype=dtype)).tolist() == expected
+    known = pl.Series(values, dtype=dtype).drop_nulls()
+    assert matches(pattern, known).tolist() == [holds(pattern, value) for value in known.to_list()]
 
 
 @given(of_a_column(2))

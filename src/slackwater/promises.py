@@ -356,7 +356,7 @@ def _break(broken: Mask, batch: Batch) -> None:
                 closings.setdefault(tuple(sorted(some.keys.columns)), []).append((position, some))
         elif isinstance(control, Closings):
             closings.setdefault(tuple(sorted(control.keys.columns)), []).append((position, control))
-        elif isinstance(control, Punctuation) and is_of_payloads(control):
+        elif isinstance(control, Punctuation) and is_of_payloads(control) and position < batch.rows:
             boxes.append((position, control))
     for names, parts in closings.items():
         keys = Keys(pl.Schema({name: batch.schema[name] for name in names}))

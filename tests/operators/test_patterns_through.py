@@ -136,6 +136,23 @@ def test_select_remembers_no_more_than_what_it_may_still_use() -> None:
     assert len(state) == 1
 
 
+def test_what_is_told_piece_by_piece_is_remembered_as_one_piece() -> None:
+    running = Execution(S.select("k").node)
+    pieces = [sw.punctuation(k=7, v=sw.between(low, low + 1)) for low in range(0, 40, 2)]
+    ends = [
+        sw.punctuation(v=None),
+        sw.punctuation(v=sw.between(None, -1)),
+        sw.punctuation(v=sw.between(40, None)),
+    ]
+    # in any order: every second one first, then what lies between
+    for piece in [*ends, *pieces[::2], *pieces[1:-1:2]]:
+        assert _told(element for batch in running.push(SOURCE, [piece]) for element in batch) == []
+    [(state, _, _)] = running.snapshot().operators
+    assert len(state) == len(ends) + 1
+    [said] = running.push(SOURCE, [pieces[-1]])
+    assert list(said) == [SEVEN]
+
+
 def _union(*script: tuple[sw.Query, Element]) -> list[Element]:
     return _told(S.union(T).run(list(script), batch=1))
 

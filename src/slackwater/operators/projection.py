@@ -19,7 +19,7 @@ import polars as pl
 
 from slackwater.identity import row_ids
 from slackwater.operators.coverage import covers
-from slackwater.patterns import Constant, Pattern, Range
+from slackwater.patterns import Constant, Pattern, Range, united
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN, INF
 
@@ -58,11 +58,11 @@ def projected(
         if len(gone) != 1 or (isinstance(promise, Punctuation) and promise.since != BEGIN):
             continue
         [column] = gone
-        own = _remember(apart, promise, column)
+        own = _remember(apart, promise, column, schema[column])
         if not _may_cover(apart, column, schema[column]):
             continue
         for region, parts in own:
-            others = list(_others(apart, column, region, set(_columns(promise))))
+            others = list(_others(apart, column, region, promise))
             for each in _common(region, others):
                 more = [part for other, those in others if other.implies(each) for part in those]
                 before = _covered_before([*parts, *more], schema[column])
@@ -89,9 +89,10 @@ def _columns(promise: Promise) -> list[str]:
     return [name for name, _ in promise.columns]
 
 
-def _remember(apart: Apart, told: Promise, column: str) -> list[_Closed]:
+def _remember(apart: Apart, told: Promise, column: str, dtype: pl.DataType) -> list[_Closed]:
     """Take a promise in; what is promised by now in the regions that it speaks of."""
     if isinstance(told, Punctuation):
+        told = _grown(told, apart.boxes, column, dtype)
         apart.boxes = [*(box for box in apart.boxes if not told.implies(box)), told][-MOST_BOXES:]
         return [_of_box(told, column)]
     same = [each for each in apart.closings if set(each.keys.columns) == set(told.keys.columns)]
@@ -101,6 +102,23 @@ def _remember(apart: Apart, told: Promise, column: str) -> list[_Closed]:
     together = Closings(keys[-MOST_CLOSINGS:], before[-MOST_CLOSINGS:])
     apart.closings.append(together)
     return list(_groups(together, column, max(len(together) - len(told), 0)))
+
+
+def _grown(
+    told: Punctuation, boxes: Sequence[Punctuation], column: str, dtype: pl.DataType
+) -> Punctuation:
+    """The promise with what was said of the same region before, as far as that is one range with it.
+
+    What is told piece by piece is one piece then, and not compared with every piece of it.
+    """
+    region, [(before, pattern)] = _of_box(told, column)
+    for box in reversed(boxes):
+        if box.before != before or column not in dict(box.columns) or _without(box, column) != region:
+            continue
+        both = united(pattern, dict(box.columns)[column], dtype)
+        if isinstance(both, Range):
+            pattern = both
+    return Punctuation.of(before, BEGIN, {**dict(region.columns), column: pattern})
 
 
 def _of_box(box: Punctuation, column: str) -> _Closed:
@@ -123,17 +141,18 @@ def _groups(closings: Closings, column: str, touched_from: int = 0) -> Iterator[
         yield region, [(int(closings.before[row]), Constant(values[row])) for row in rows]
 
 
-def _others(apart: Apart, column: str, region: Punctuation, columns: set[str]) -> Iterator[_Closed]:
-    """What else is promised of the column, in regions that meet this one.
+def _others(apart: Apart, column: str, region: Punctuation, told: Promise) -> Iterator[_Closed]:
+    """What else is promised of the column, in regions that meet that of what was told.
 
-    Values of the same columns are one group of closings, of which this one is.
+    Closings of the same columns are together, and what was told is among them if it is closings.
     """
+    own = set(told.keys.columns) if isinstance(told, Closings) else set[str]()
     for box in apart.boxes:
         if column in dict(box.columns):
             yield _of_box(box, column)
     for closings in apart.closings:
         names = closings.keys.columns
-        if column in names and set(names) != columns:
+        if column in names and set(names) != own:
             shared = Punctuation.of(INF, BEGIN, {n: p for n, p in region.columns if n in names})
             yield from _groups(closings.where(shared.matches_payload(closings.keys)), column)
 
