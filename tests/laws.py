@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 import polars as pl
@@ -20,15 +20,18 @@ from tests.bags import Bag
 import slackwater as sw
 import slackwater.state
 from slackwater import timelines
+from slackwater.consistency import Clock, Dial
 from slackwater.events import Stream
 from slackwater.history import History
 from slackwater.kernels import arrays
+from slackwater.ledger import Ledger
 from slackwater.operators import buffer
 from slackwater.oracle import meaning
 from slackwater.plan.nodes import Align, Cleanse, Node, Sort, Source, walk
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import rewritten
-from slackwater.runtime import Execution
+from slackwater.runtime import Execution, Output
+from slackwater.testing import ManualClock
 from slackwater.validity import Validator
 
 # histories are tiny here: what is done now and then must be done at every turn, or it is never tried
@@ -59,7 +62,7 @@ def forget_at_once(at_once: bool) -> None:
 forget_at_once(True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A plan, and the streams it reads."""
 
@@ -67,6 +70,41 @@ class Case:
     sources: tuple[sw.Query, ...]
     unbounded: bool = True
     """whether events may last for ever"""
+
+    @cached_property
+    def answers_at_once(self) -> bool:
+        """Whether the answer after every batch is the oracle's over the input so far."""
+        return answers_at_once(self.query.node)
+
+    @cached_property
+    def used(self) -> list[Pair]:
+        """Executions of trials that ended well: to build some anew takes as long as several batches."""
+        return []
+
+
+class Pair:
+    """Two executions of a plan, which tell each other all that they remember."""
+
+    def __init__(self, root: Node) -> None:
+        self.clock = ManualClock()
+        self.current, self.other = (Execution(root, now=self._now) for _ in range(2))
+        self._opening = pickle.dumps(self.current.snapshot())
+
+    def _now(self) -> int:
+        return self.clock.now()
+
+    def begin(self) -> None:
+        """From the beginning, with what was used before, and at time 0."""
+        self.clock = ManualClock()
+        self.current.output = Output(self.current.output.as_batch().schema, Ledger())
+        self.current.restore(pickle.loads(self._opening))  # noqa: S301
+
+    def swap(self) -> None:
+        """The other goes on, from all that is remembered; it has to forget what it remembers itself."""
+        written = pickle.dumps(self.current.snapshot())
+        self.other.output = self.current.output
+        self.current, self.other = self.other, self.current
+        self.current.restore(pickle.loads(written))  # noqa: S301
 
 
 SCHEMA = {"k": str, "v": int, "x": float}
@@ -293,11 +331,32 @@ GROUPED: dict[str, Callable[[sw.Query], sw.Query]] = {
     "rank": lambda g: g.aggregate(place=sw.rank("v")),
     "sets": lambda g: g.select("v").distinct().difference(g.select("v").shift(2), all=True),
 }
+SHOWING_SNAPSHOTS = ("aggregate", "nested", "rank", "sets")
+"""the bodies for which the output latency matters"""
 for _name, _build in GROUPED.items():
     for _keys in (("k",), ("x", "k")):
-        CASES[f"group_apply {_name} by {' and '.join(_keys)}"] = _one(
-            lambda s, body=_build, keys=_keys: s.group_by(*keys).apply(body)  # type: ignore[misc]
-        )
+        for _latency in sw.OutputLatency if _name in SHOWING_SNAPSHOTS else (sw.EAGER,):
+            CASES[f"group_apply {_name} by {' and '.join(_keys)}, {_latency.value}"] = _one(
+                lambda s, body=_build, keys=_keys, latency=_latency: (  # type: ignore[misc]
+                    s.group_by(*keys).apply(body).latency(latency)
+                )
+            )
+
+
+DIALS = (
+    sw.MIDDLE,
+    *(Dial(blocking=b, clock=clock) for b in range(1, 8) for clock in Clock),
+    sw.STRONG,
+    sw.ULTRA,
+)
+"""How long a plan may wait: not at all, for a while in either time, for the cti, for ends as well."""
+
+
+@cache
+def at(name: str, dial: Dial) -> Case:
+    """A case at a point of the spectrum. Dials that the case has itself are nearer, and stay."""
+    case = CASES[name]()
+    return replace(case, query=case.query.consistency(dial))
 
 
 # what holds rows back answers later than the prefix
@@ -317,33 +376,37 @@ class Trial:
     case: Case
 
     def __post_init__(self) -> None:
-        self.execution, self._next = (Execution(self.case.query.node) for _ in range(2))
+        self._pair = self.case.used.pop() if self.case.used else Pair(self.case.query.node)
+        self._pair.begin()
+        self.clock = self._pair.clock
         self.output = self.execution.output
-        self.eager = answers_at_once(self.case.query.node)
         self.said: dict[Source, Bag] = {_node(s): Bag() for s in self.case.sources}
         self._answer = Bag()
         self._oracle: History | None = None
         self._output_is_valid = Validator()
         self._prefix_answers: list[tuple[int, Bag]] = []
 
-    def push(self, source: sw.Query, part: Stream) -> None:
+    @property
+    def execution(self) -> Execution:
+        """The one of the two whose turn it is."""
+        return self._pair.current
+
+    def push(self, source: sw.Query, part: Stream, *, restored: bool = True) -> None:
         """One batch in; then: the output is valid, and equals the oracle over the prefix.
 
-        Before, all that is remembered is written down and read back by another execution, which has to
-        forget what it remembered itself: nobody may notice.
+        If `restored`, all that is remembered is first written down and read back by another execution:
+        nobody may notice.
         """
         node, batch = _node(source), sw.Batch.of(part, source.schema)
-        written = pickle.dumps(self.execution.snapshot())
-        self.execution, self._next = self._next, self.execution
-        self.execution.restore(pickle.loads(written))  # noqa: S301
-        self.execution.output = self.output
+        if restored:
+            self._pair.swap()
         for out in self.execution.push(node, batch):
             self._output_is_valid.admit(out)
             self._answer.take_in(out)
         if batch.rows:
             self.said[node].take_in(batch)
             self._oracle = None
-        if self.eager:
+        if self.case.answers_at_once:
             assert self._answer == Bag.of(self.oracle()), "EAGER: the oracle's answer over the prefix"
         self._prefix_answers.append((self.output.settled_until, self._answer.copy()))
 
@@ -356,6 +419,7 @@ class Trial:
         final = Bag.of(self.oracle())
         for settled_until, answer in self._prefix_answers:
             assert answer.settled(settled_until) == final.settled(settled_until)
+        self.case.used.append(self._pair)
 
     def oracle(self) -> History:
         """The meaning of what was said so far; asked again only if there is something new."""
