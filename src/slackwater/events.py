@@ -29,7 +29,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.errors import InvalidElement
-from slackwater.identity import identity
+from slackwater.identity import identity, taken
 from slackwater.payloads import Payload, framed, payload_frame, refuse_reserved
 from slackwater.times import Instant, Times, chronon, show
 
@@ -336,9 +336,7 @@ class Batch:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Batch:
         """These data rows, in that order, without control elements."""
-        # without columns they are all alike
-        payload = self.payload[rows] if self.payload.width else self.payload.head(len(rows))
-        return Batch(self.vs[rows], self.old_ve[rows], self.new_ve[rows], payload)
+        return Batch(self.vs[rows], self.old_ve[rows], self.new_ve[rows], taken(self.payload, rows))
 
     def slice(self, start: int, stop: int) -> Batch:
         """The data rows from start to stop, without control elements."""

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.errors import InvalidElement
-from slackwater.identity import identity, place
+from slackwater.identity import FEW, PLAIN, identity, place
 from slackwater.payloads import payload_frame
 
 __all__ = [
@@ -301,6 +301,9 @@ def matches(pattern: Pattern, series: pl.Series) -> Mask:
     >>> matches(between(2, None), pl.Series([1, 2, None, 3])).tolist()
     [False, True, False, True]
     """
+    if len(series) <= FEW and series.dtype in PLAIN and not _is_long(pattern):
+        one_by_one = (holds(pattern, value) for value in series.to_list())
+        return np.fromiter(one_by_one, dtype=np.bool_, count=len(series))
     match pattern:
         case Any_():
             return np.ones(len(series), dtype=np.bool_)
@@ -328,6 +331,10 @@ def matches(pattern: Pattern, series: pl.Series) -> Mask:
                 end = _column([high], series.dtype)
                 within &= (series <= end if high_closed else series < end).fill_null(value=False)
             return within.to_numpy()
+
+
+def _is_long(pattern: Pattern) -> bool:
+    return isinstance(pattern, OneOf) and len(pattern.values) > FEW
 
 
 def _within(drawn: Range, values: npt.NDArray[np.int64]) -> Mask:

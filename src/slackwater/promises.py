@@ -23,6 +23,7 @@ from slackwater.events import Batch, Control
 from slackwater.kernels import spans as spans_kernel
 from slackwater.kernels.grouping import Keys, is_fixed
 from slackwater.patterns import Constant, OneOf, Range, values_of
+from slackwater.payloads import framed
 from slackwater.punctuations import Closings, Promise, Punctuation, behind, combinations, is_of_payloads
 from slackwater.times import BEGIN, INF, Times
 
@@ -360,7 +361,9 @@ def _break(broken: Mask, batch: Batch) -> None:
             boxes.append((position, control))
     for names, parts in closings.items():
         keys = Keys(pl.Schema({name: batch.schema[name] for name in names}))
-        key = keys.number(pl.concat([part.keys.select(names) for _, part in parts]))
+        key = keys.number(
+            pl.concat([framed([part.keys.get_column(n) for n in names], len(part)) for _, part in parts])
+        )
         before = np.concatenate([part.before for _, part in parts])
         place = np.concatenate(
             [at + (np.zeros(len(p), dtype=np.int64) if p.after is None else p.after) for at, p in parts]

@@ -27,6 +27,7 @@ import polars as pl
 
 from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control, Placed
+from slackwater.identity import taken
 from slackwater.kernels.grouping import Keys
 from slackwater.patterns import (
     ANY,
@@ -292,11 +293,11 @@ class Closings(Control):
 
     def where(self, mask: Mask) -> Closings:
         """Those that satisfy the mask."""
-        return Closings(self.keys.filter(pl.Series(mask, dtype=pl.Boolean)), self.before[mask])
+        return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, rows: npt.NDArray[np.int64]) -> Closings:
         """These of them, in that order."""
-        return Closings(self.keys[rows], self.before[rows])
+        return Closings(taken(self.keys, rows), self.before[rows])
 
     def sooner(self, before: Times | int) -> Closings:
         """The same promises, none of them for longer than that."""
@@ -430,7 +431,7 @@ def gathered(told: Iterable[Control], schema: Mapping[str, pl.DataType]) -> list
     others: list[Promise] = []
     for each in Closings.of(promises, schema):
         if isinstance(each, Closings):
-            ordered = each.keys.select(sorted(each.keys.columns))
+            ordered = pl.DataFrame([each.keys.get_column(name) for name in sorted(each.keys.columns)])
             some.setdefault(tuple(ordered.columns), []).append(Closings(ordered, each.before))
         else:
             others.append(each)

@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 from numba import njit
 
-from slackwater.identity import hash_rows
+from slackwater.identity import hash_rows, same, taken
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
@@ -83,8 +83,8 @@ class Keys:
         if self.is_fixed:
             return self._decoded(_rows(self.values, numbers))
         if not self.delta.height or numbers.max(initial=0) < self.base.height:
-            return self.base[numbers]
-        return self.base.vstack(self.delta)[numbers]
+            return taken(self.base, numbers)
+        return taken(self.base.vstack(self.delta), numbers)
 
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
@@ -138,15 +138,14 @@ class Keys:
                 # one key per new hash; rows of other keys with that hash come round again
                 self._add(keys, hashes, wanted[unknown])
                 continue
-            same = _same_rows(
-                keys if len(wanted) == keys.height else keys[wanted], self.take(candidates)
-            )
-            if same.all():
+            asked = keys if len(wanted) == keys.height else taken(keys, wanted)
+            known = same(asked, self.take(candidates))
+            if known.all():
                 found[wanted] = candidates
                 break
-            found[wanted[same]] = candidates[same]
-            skip[wanted[~same]] += 1
-            wanted = wanted[~same]
+            found[wanted[known]] = candidates[known]
+            skip[wanted[~known]] += 1
+            wanted = wanted[~known]
         return found
 
     def _find_others(self, keys: pl.DataFrame, hashes: Hashes) -> Ints:
@@ -156,16 +155,16 @@ class Keys:
         while len(wanted):
             candidates = _find(self.slots, self.hashes, hashes[wanted], skip[wanted])
             wanted, candidates = wanted[candidates != _FREE], candidates[candidates != _FREE]
-            same = _same_rows(keys[wanted], self.take(candidates))
-            found[wanted[same]] = candidates[same]
-            wanted = wanted[~same]
+            known = same(taken(keys, wanted), self.take(candidates))
+            found[wanted[known]] = candidates[known]
+            wanted = wanted[~known]
             skip[wanted] += 1
         return found
 
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
         """Store the first of the unknown rows of each hash."""
         rows = unknown[_firsts(hashes[unknown])]
-        self.delta = self.delta.vstack(keys[rows]).rechunk()
+        self.delta = self.delta.vstack(taken(keys, rows)).rechunk()
         if self.delta.height > max(_LEAST_DELTA, self.base.height // 8):
             self.base = self.base.vstack(self.delta).rechunk()
             self.delta = pl.DataFrame(schema=self.schema)
@@ -332,17 +331,9 @@ def same_rows(frame: pl.DataFrame, left: Ints, right: Ints) -> Mask:
     """Which of the rows at the places on the left are the same as their partners on the right."""
     if _are_fixed(frame.schema):
         rows = _encoded(frame, frame.columns)
-        same: Mask = (rows[left] == rows[right]).all(axis=1)
-        return same
-    return _same_rows(frame[left], frame[right])
-
-
-def _same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """Row by row: the same in every column, null and NaN included."""
-    same = np.ones(left.height, dtype=np.bool_)
-    for name in left.columns:
-        same &= left[name].eq_missing(right[name]).to_numpy()
-    return same
+        equal: Mask = (rows[left] == rows[right]).all(axis=1)
+        return equal
+    return same(taken(frame, left), taken(frame, right))
 
 
 @njit(cache=True, inline="always")

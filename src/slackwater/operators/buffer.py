@@ -28,6 +28,7 @@ import polars as pl
 from slackwater.events import Batch
 from slackwater.kernels import buffer
 from slackwater.kernels.grouping import Keys
+from slackwater.payloads import framed
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Buffer"]
@@ -115,7 +116,8 @@ class Buffer:
 
     def _absorb(self, rows: Batch, due: Times | int, only: Mask | None) -> Mask:
         self._make_room(rows.rows)
-        number = self.keys.number(rows.payload.with_columns(pl.Series("vs", rows.vs)))
+        starts = pl.Series("vs", rows.vs)
+        number = self.keys.number(pl.DataFrame([*rows.payload.get_columns(), starts]))
         dues = np.full(rows.rows, due) if isinstance(due, int) else due
         hold = np.ones(rows.rows, dtype=np.bool_) if only is None else only
         held: Mask = kernel.absorb(
@@ -145,8 +147,7 @@ class Buffer:
         for waiting in self._take_fresh():
             self._absorb(waiting, INF, None)
         slots = np.flatnonzero(self.live)
-        payload = self.keys.take(self.key[slots]).drop("vs")
-        return slots, Batch(self.vs[slots], self.old[slots], self.new[slots], payload)
+        return slots, Batch(self.vs[slots], self.old[slots], self.new[slots], self._payload(slots))
 
     def know(self, slots: Ints) -> None:
         """The ends of these inserts will not change any more."""
@@ -262,9 +263,12 @@ class Buffer:
             self.live[:] = False
             self._move_together(0)
 
+    def _payload(self, slots: Ints) -> pl.DataFrame:
+        keys = self.keys.take(self.key[slots])
+        return framed([column for column in keys.get_columns() if column.name != "vs"], len(slots))
+
     def _rows(self, slots: Ints) -> Batch:
-        payload = self.keys.take(self.key[slots]).drop("vs")
-        rows = Batch(self.vs[slots], self.old[slots], self.new[slots], payload)
+        rows = Batch(self.vs[slots], self.old[slots], self.new[slots], self._payload(slots))
         if not len(self) and self.room > LEAST_ROOM:
             self._move_together(0)
         return rows

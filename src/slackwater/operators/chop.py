@@ -29,6 +29,7 @@ import polars as pl
 
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
+from slackwater.identity import taken
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.deletes import from_the_beginning
 from slackwater.operators.pending import settled
@@ -91,7 +92,7 @@ class Chop:
         end = np.where(piece >= INF // period, INF, (piece + 1) * period)
         old_ve = np.maximum(start, np.minimum(end, rows.old_ve[row]))
         new_ve = np.maximum(start, np.minimum(end, rows.new_ve[row]))
-        return Batch(start, old_ve, new_ve, rows.payload[row]).where(old_ve != new_ve)
+        return Batch(start, old_ve, new_ve, taken(rows.payload, row)).where(old_ve != new_ve)
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """No piece changes before the sync of its row."""
@@ -126,7 +127,7 @@ def _set_aside(state: State, rows: Batch, too_long: Mask) -> Mask:
     aside = too_long.copy()
     some = np.flatnonzero(too_long | ~rows.is_insert)
     vs, old_ve, new_ve = rows.vs[some], rows.old_ve[some], rows.new_ve[some]
-    payload = rows.payload[some].with_columns(vs=pl.Series(vs))
+    payload = taken(rows.payload, some).with_columns(vs=pl.Series(vs))
     before, after = (
         state.events.number(payload.with_columns(ve=pl.Series(ve))).tolist() for ve in (old_ve, new_ve)
     )

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.events import Batch
+from slackwater.identity import taken
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Closings, Promise, Punctuation
@@ -68,7 +69,7 @@ def images(rows: Batch, old_end: Times, new_end: Times) -> Batch:
     old_ve = np.column_stack((old_end, rows.new_ve)).ravel()
     new_ve = np.column_stack((rows.old_ve, new_end)).ravel()
     index = np.repeat(np.arange(rows.rows), 2)[both]
-    return Batch(start[both], old_ve[both], new_ve[both], rows.payload[index])
+    return Batch(start[both], old_ve[both], new_ve[both], taken(rows.payload, index))
 
 
 def from_the_beginning(told: Sequence[Promise]) -> tuple[Promise, ...]:

@@ -67,6 +67,7 @@ import polars as pl
 import slackwater.state
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
+from slackwater.identity import taken
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.pairs import SIZE
@@ -238,7 +239,7 @@ class Join:
         if len(parts) == 1 or self.latency is OutputLatency.EAGER:
             return out
         order = stable_order(np.concatenate([np.maximum.accumulate(part.sync) for part in parts]))
-        payload = out.payload[order] if out.payload.width else out.payload
+        payload = taken(out.payload, order)
         return Batch(out.vs[order], out.old_ve[order], out.new_ve[order], payload)
 
     def _changed(self, state: State, side: int, changed: Changed) -> list[Batch]:

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.identity import same, taken
+
 __all__ = ["Payloads"]
 
 Ints = npt.NDArray[np.int64]
@@ -104,7 +106,7 @@ class Payloads:
             column.append(frame[name], places, before)
         if self.others:
             some = frame[self.others]
-            self._append_others(some if len(places) == some.height else some[places], before)
+            self._append_others(some if len(places) == some.height else taken(some, places), before)
 
     def _append_others(self, frame: pl.DataFrame, before: int) -> None:
         last, chunks = frame.height, self.chunks
@@ -119,7 +121,7 @@ class Payloads:
         """The rows with these numbers."""
         if not self.schema:
             return pl.DataFrame(height=len(numbers))
-        others = self.frame[numbers] if self.others else self.frame
+        others = taken(self.frame, numbers) if self.others else self.frame
         return pl.DataFrame(
             [
                 self.columns[name].take(name, numbers) if name in self.columns else others[name]
@@ -135,8 +137,8 @@ class Payloads:
                 return False
         if not others:
             return True
-        mine, theirs = self.frame[others][numbers], frame[others][places]
-        return all(mine[name].eq_missing(theirs[name]).all() for name in others)
+        mine, theirs = taken(self.frame[others], numbers), taken(frame[others], places)
+        return bool(same(mine, theirs).all())
 
     def keep(self, alive: Mask) -> None:
         """Forget the other rows; these are numbered from 0, in the same order."""
@@ -144,7 +146,7 @@ class Payloads:
         for column in self.columns.values():
             column.keep(alive)
         if self.others:
-            self.frame = self.frame.filter(pl.Series(alive, dtype=pl.Boolean)).rechunk()
+            self.frame = taken(self.frame, np.flatnonzero(alive)).rechunk()
             self.chunks = [self.height] if self.height else []
 
 

@@ -34,6 +34,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.events import Batch
+from slackwater.identity import taken
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.coverage import prefix
 from slackwater.operators.pending import Pending
@@ -91,7 +92,7 @@ class Sort:
         # the buffer gives them in order of sync, and the sort keeps that order among equals
         index = pl.int_range(pl.len(), dtype=pl.Int64)
         order = rows.payload.select(index.sort_by(*by, maintain_order=True)).to_series().to_numpy()
-        return Batch(rows.vs[order], rows.old_ve[order], rows.new_ve[order], rows.payload[order])
+        return Batch(rows.vs[order], rows.old_ve[order], rows.new_ve[order], taken(rows.payload, order))
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """What is complete from the least value on, in order; the promises of which nothing is held."""
