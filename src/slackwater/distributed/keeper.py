@@ -38,6 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.distributed.allocation import keeping_memory
 from slackwater.distributed.bucket import Said
 from slackwater.distributed.host import Host
 from slackwater.distributed.lines import Line, Message
@@ -166,7 +167,7 @@ def _start(quarters: Quarters, slot: int) -> Line:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "POLARS_MAX_THREADS": "1"},
+            env={**keeping_memory(os.environ), "POLARS_MAX_THREADS": "1"},
         )
     # those that have ended are let go
     _started[:] = [*(other for other in _started if other.poll() is None), started]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.consistency import MIDDLE, Dial
+from slackwater.distributed.allocation import KEPT
 from slackwater.distributed.bucket import Standing
 from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import PROMISED, Parcel, from_arrow, in_order
@@ -328,11 +330,27 @@ def start(
             parcels = [p for rows in left.toArrow().to_batches() for p in from_arrow(rows)]
         handle.take_in(batch, parcels)
 
-    answer = lowered(spark, program, inputs, settings, sink, beside=beside)
+    with _keeping_memory(spark):
+        answer = lowered(spark, program, inputs, settings, sink, beside=beside)
     writer = answer.writeStream.foreachBatch(write).option("checkpointLocation", f"{checkpoint}/spark")
     with _planned_once(spark):
         handle.begun(writer.trigger(**trigger).start())
     return handle
+
+
+@contextmanager
+def _keeping_memory(spark: SparkSession) -> Iterator[None]:
+    """Functions for workers that are made now run in workers which keep their memory."""
+    environment: dict[str, Any] = spark.sparkContext.environment
+    before = dict(environment)
+    # what the driver's own environment says holds for workers, too, where they are its children
+    environment.update({name: value for name, value in KEPT.items() if name not in os.environ})
+    environment.update(before)
+    try:
+        yield
+    finally:
+        environment.clear()
+        environment.update(before)
 
 
 @contextmanager
