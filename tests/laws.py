@@ -27,12 +27,12 @@ from slackwater.kernels import arrays
 from slackwater.ledger import Ledger
 from slackwater.operators import buffer
 from slackwater.oracle import meaning
-from slackwater.plan.nodes import Align, Cleanse, Node, Sort, Source, walk
+from slackwater.plan.nodes import Align, Cleanse, Consistency, Node, Sort, Source, walk
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import rewritten
 from slackwater.runtime import Execution, Output
 from slackwater.testing import ManualClock
-from slackwater.validity import Validator
+from slackwater.validity import StreamProperties, Validator
 
 # histories are tiny here: what is done now and then must be done at every turn, or it is never tried
 buffer.LEAST_ROOM = 1
@@ -70,6 +70,8 @@ class Case:
     sources: tuple[sw.Query, ...]
     unbounded: bool = True
     """whether events may last for ever"""
+    adjusts: bool = True
+    """whether they may change; if not, the streams say so"""
 
     @cached_property
     def answers_at_once(self) -> bool:
@@ -355,8 +357,29 @@ DIALS = (
 @cache
 def at(name: str, dial: Dial) -> Case:
     """A case at a point of the spectrum. Dials that the case has itself are nearer, and stay."""
-    case = CASES[name]()
-    return replace(case, query=case.query.consistency(dial))
+    case = EVERY_CASE[name]()
+    return replace(case, query=sw.Query(Consistency(case.query.node, dial)))
+
+
+def _of_inserts(build: Callable[[sw.Query, sw.Query], sw.Query]) -> Callable[[], Case]:
+    @cache
+    def case() -> Case:
+        known = StreamProperties(insert_only=True)
+        left, right = (sw.stream(SCHEMA, name=name, properties=known) for name in ("left", "right"))
+        return Case(build(left, right), (left, right), adjusts=False)
+
+    return case
+
+
+OF_INSERTS = {
+    f"{name} of inserts, {latency.value}": _of_inserts(
+        lambda a, b, build=build, latency=latency: build(a, b).latency(latency)  # type: ignore[misc]
+    )
+    for name, build in {**SETS, "join": lambda a, b: a.join(b, on="k")}.items()
+    for latency in sw.OutputLatency
+}
+"""what is known never to change may be forgotten sooner; only streams without adjusts may be read so"""
+EVERY_CASE = {**CASES, **OF_INSERTS}
 
 
 # what holds rows back answers later than the prefix

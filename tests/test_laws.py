@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.laws import CASES, DIALS, Case, Trial, at, forget_at_once
+from tests.laws import CASES, DIALS, EVERY_CASE, Case, Trial, at, forget_at_once
 
 import slackwater as sw
 from slackwater.consistency import Clock
@@ -30,7 +30,8 @@ each_case = pytest.mark.parametrize("name", CASES)
 
 def _operator_and_latency(name: str) -> Hashable:
     """What a case is about: its last node, which of its algorithms, and the output latency."""
-    node, latency = CASES[name]().query.node, sw.EAGER
+    case = EVERY_CASE[name]()
+    node, latency = case.query.node, sw.EAGER
     while isinstance(node, nodes.Latency | nodes.Consistency):
         latency = node.latency if isinstance(node, nodes.Latency) else latency
         node = node.input
@@ -40,11 +41,11 @@ def _operator_and_latency(name: str) -> Hashable:
     elif isinstance(node, nodes.Aggregate):
         # sums of all kinds are one, every other aggregation has its own
         algorithms = {type(each) for each in node.aggregations.values() if not isinstance(each, SUMS)}
-    return type(node), frozenset(algorithms), latency
+    return type(node), case.adjusts, frozenset(algorithms), latency
 
 
 SUMS = agg.Count | agg.Sum | agg.Avg | agg.Var | agg.Stddev
-SHARING = Counter(map(_operator_and_latency, CASES))
+SHARING = Counter(map(_operator_and_latency, EVERY_CASE))
 
 
 def _examples(name: str) -> int:
@@ -62,14 +63,16 @@ def _draw_arrivals(data: st.DataObject, case: Case) -> list[tuple[sw.Query, Stre
     patterns = data.draw(st.booleans())
     for source in case.sources:
         history = data.draw(histories(source.schema, unbounded=case.unbounded))
-        stream = data.draw(streams(history, unbounded=case.unbounded, patterns=patterns))
+        stream = data.draw(
+            streams(history, unbounded=case.unbounded, adjusts=case.adjusts, patterns=patterns)
+        )
         cut.append([(source, part) for part in data.draw(batchings(stream))])
     turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
     waiting = [iter(parts) for parts in cut]
     return [next(waiting[i]) for i in turns]
 
 
-@each_case
+@pytest.mark.parametrize("name", EVERY_CASE)
 def test_every_prefix_is_valid_and_right_and_what_is_settled_is_final(name: str) -> None:
     @settings(max_examples=_examples(name))
     @given(data=st.data())

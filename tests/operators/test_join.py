@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
+from tests.laws import forget_at_once
 
 import slackwater as sw
 from slackwater.events import Element
 from slackwater.identity import hash_rows
 from slackwater.operators import live_events
+from slackwater.validity import StreamProperties
 
 LEFT, RIGHT = sw.stream({"p": str}, name="left"), sw.stream({"p": str}, name="right")
 
@@ -172,3 +175,24 @@ def test_an_end_told_far_ahead_is_no_time_for_order_preserving() -> None:
         sw.adjust(0, sw.INF, 9, **a),
         sw.cti(10),
     ]
+
+
+@pytest.mark.parametrize("how", ["anti", "left"])
+@pytest.mark.parametrize("latency", [sw.ORDER_PRESERVING, sw.PERFECTNESS_PRESERVING])
+def test_what_is_final_before_the_ctis_say_so_is_shown_before_it_is_forgotten(
+    how: Literal["anti", "left"], latency: sw.OutputLatency
+) -> None:
+    """One side has closed a key, or only inserts; then a cti of the other passes its event."""
+    forget_at_once(True)
+    schema = {"k": str, "v": int}
+    right, closing = (sw.stream(schema, name=name) for name in ("right", "closing"))
+    inserting = sw.stream(schema, properties=StreamProperties(insert_only=True))
+    event, end = sw.insert(-5, -4, k="b", v=0), sw.cti(sw.INF)
+    for left, told, cti in (
+        (closing, [event, sw.punctuation(k="b")], sw.cti(0)),
+        (inserting, [event], end),
+    ):
+        query = left.join(right, on="k", how=how).latency(latency)
+        script = [*((left, each) for each in told), (right, cti), (left, end), (right, end)]
+        out = query.run(script, batch=1)
+        assert out.as_history() == query.meaning({left: [event], right: []})

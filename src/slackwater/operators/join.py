@@ -290,7 +290,7 @@ class Join:
             promises += told
         # as long as the other side holds it back, little can be forgotten
         if cti == INF or state.stored() >= state.sweep_at * (1 if cti > before else 2):
-            self._sweep(state, cti)
+            parts += self._sweep(state, cti)
         return Answer(tuple(promises), self._in_order(parts))
 
     # promises about columns
@@ -307,7 +307,7 @@ class Join:
             parts, promises = self._closed(state, closed)
         promises += self._unmatched(state, port, told)
         if state.stored() >= state.sweep_at:
-            self._sweep(state, min(state.ctis))
+            parts += self._sweep(state, min(state.ctis))
         return Answer(tuple(promises), self._in_order(parts))
 
     def _columns(self, port: int) -> list[str]:
@@ -395,8 +395,12 @@ class Join:
         columns = set(self._columns(port))
         return isinstance(promise, Closings) and set(promise.keys.columns) == columns
 
-    def _sweep(self, state: State, cti: int) -> None:
-        """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many."""
+    def _sweep(self, state: State, cti: int) -> list[Batch]:
+        """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many.
+
+        Of a key that is final before the ctis say so (one side has closed it, and the cti of the other
+        has passed it since), what was not yet shown is shown first.
+        """
         in_use = np.zeros(len(state.keys), dtype=np.bool_)
         if state.ports.told:
             state.ports.admit(state.keys)
@@ -404,6 +408,11 @@ class Join:
         for side in state.sides:
             side.admit(len(state.keys))
         limits = [self._limits(state, port, every) for port in (_LEFT, _RIGHT)]
+        final = [np.minimum(*limits[port]) > cti for port in state.alone]
+        parts: list[Batch] = []
+        if np.any(final):
+            state.ports.admit(state.keys)
+            parts, _ = self._forget_of(state, np.flatnonzero(np.any(final, axis=0)))
         for port, side in enumerate(state.sides):
             alive = side.forget(*limits[port])
             in_use |= side.in_use(len(in_use))
@@ -426,6 +435,7 @@ class Join:
             for side in state.sides:
                 side.renumber(in_use)
         state.sweep_at = slackwater.state.sweep_after(state.rows())
+        return parts
 
     def describe(self, state: State) -> Description:
         """One row per event or endpoint; the side that has promised less holds the join back."""
