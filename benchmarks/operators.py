@@ -123,6 +123,31 @@ OTHERS = {
     ),
     "product": Subject(lambda s: s.group_by("k").aggregate(p=sw.product(sw.col("v").cast(float)))),
     "count distinct": Subject(lambda s: s.group_by("k").aggregate(d=sw.count_distinct("v"))),
+    "avg, stddev": Subject(lambda s: s.group_by("k").aggregate(m=sw.avg("v"), d=sw.stddev("v"))),
+    "last": Subject(lambda s: s.group_by("k").aggregate(last=sw.last("v"))),
+    "fold": Subject(
+        lambda s: s.group_by("k").aggregate(
+            f=sw.fold(
+                "v",
+                init=lambda: 0,
+                add=lambda state, value: state + value,
+                remove=lambda state, value: state - value,
+                result=lambda state: state,
+                dtype=int,
+            )
+        )
+    ),
+    "group function": Subject(
+        lambda s: s.group_by("k").aggregate(f=sw.group_function(len, "v", dtype=int))
+    ),
+    "shift": Subject(lambda s: s.shift(5)),
+    "clip": Subject(lambda s: s.clip(500)),
+    "inserts": Subject(lambda s: s.inserts()),
+    "difference all": Subject(lambda a, b: a.difference(b, all=True), ports=2),
+    "join where": Subject(
+        lambda a, b: a.join(b, on="k", where=sw.col("v") > sw.col("v_right")), ports=2, one_match=True
+    ),
+    "punctuate": Subject(lambda s: s.punctuate(lateness=5_000)),
     "align": Subject(lambda s: s.align(100)),
     "cleanse": Subject(lambda s: s.cleanse()),
     "sort": Subject(lambda s: s.sort("v")),
@@ -250,20 +275,47 @@ def _add_rows(out: Table, name: str, keys: int, *, strings: bool) -> None:
         )
 
 
+_FILLED = 20_000
+"""elements before those that come one by one: some events have ended, and ctis have passed them"""
+_ONE_BY_ONE = 1_000
+_ONES_PER_CTI = 10
+
+
 def batches_of_one(console: Console, names: Sequence[str]) -> None:
-    """One element at a time."""
-    out = Table(title="A batch of one element, 1,000 keys, integers")
-    for column in ("operator", "perfectness", "eager"):
+    """One element at a time, every tenth with a cti, where 10,000 events are alive: mean and longest."""
+    out = Table(title="A batch of one element, 1,000 keys, 10,000 events alive, ms")
+    for column in ("operator", "perfectness", "eager", "strings, perfectness", "strings, eager"):
         out.add_column(column, justify="left" if column == "operator" else "right")
-    stream = Input(events=200_000).draw()
     for name in names:
         subject = {**SUBJECTS, **OTHERS}[name]
-        times = [
-            measure(subject.root(stream.schema, latency), subject.ports, stream, 1, stream).batch
-            for latency in (sw.PERFECTNESS_PRESERVING, sw.EAGER)
-        ]
-        out.add_row(name, *(f"{seconds * 1e3:.2f} ms" for seconds in times))
+        cells = []
+        for strings in (False, True):
+            live = 2_000 if subject.one_match else 10_000
+            stream = Input(events=2 * _FILLED, live=live, strings=strings).draw()
+            for latency in (sw.PERFECTNESS_PRESERVING, sw.EAGER):
+                times = _one_by_one(subject, stream, latency)
+                cells.append(f"{np.mean(times) * 1e3:.2f} ({np.max(times) * 1e3:.1f})")
+        out.add_row(name, *cells)
+        console.print(name, *cells)
     console.print(out)
+
+
+def _one_by_one(subject: Subject, stream: Batch, latency: sw.OutputLatency) -> list[float]:
+    """Seconds of each."""
+    drive = Drive(_step(subject.root(stream.schema, latency)))
+    filled, ones = stream.slice(0, _FILLED), stream.slice(_FILLED, _FILLED + _ONE_BY_ONE)
+    drive.push_all(turns(filled, subject.ports, 1_000))
+    sync = stream.sync[_FILLED:]
+    least_to_come = np.minimum.accumulate(sync[::-1])[::-1]
+    times = []
+    for at, [one] in enumerate(zip(ones.split(1), strict=True)):
+        port = int(one.vs[0]) % subject.ports
+        work = [(port, one)]
+        if at % _ONES_PER_CTI == 0:
+            promise = one.slice(0, 0).followed_by([sw.cti(int(least_to_come[at]))])
+            work = [*((each, promise) for each in range(subject.ports)), *work]
+        times.append(_seconds(partial(drive.push_all, work)))
+    return times
 
 
 def growth(console: Console, names: Sequence[str]) -> None:

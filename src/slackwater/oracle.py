@@ -435,7 +435,7 @@ def _require_room(fits: bool, value: Fraction, room: str) -> None:
         raise OperatorError(
             f"aggregate: the result does not fit {room}",
             detail=f"it is {int(value)}",
-            hint="cast the column to a wider type, for example a float",
+            hint="cast the column to pl.Decimal(38, 0), whose sums are exact, or to a float",
         )
 
 

@@ -175,7 +175,7 @@ class Aggregate:
             raise OperatorError(
                 problem.fact,
                 detail=f"{self.node.describe()}: {who} {show(int(said.vs[at]))} on",
-                hint="cast the column to a type that holds more, or to a float",
+                hint="cast the column to pl.Decimal(38, 0), whose sums are exact, or to a float",
             ) from problem
         columns = [results[name] for name in self.node.aggregations]
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
