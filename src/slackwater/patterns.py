@@ -296,7 +296,7 @@ def holds(pattern: Pattern, value: Any) -> bool:
 
 
 def matches(pattern: Pattern, series: pl.Series) -> Mask:
-    """Which values of a column a pattern matches.
+    """Which values of a column a pattern matches, whose own values are of the column's type (`fitted`).
 
     >>> matches(between(2, None), pl.Series([1, 2, None, 3])).tolist()
     [False, True, False, True]
