@@ -293,7 +293,7 @@ class Closings(Control):
 
     def where(self, mask: Mask) -> Closings:
         """Those that satisfy the mask."""
-        return self if mask.all() else self.take(np.flatnonzero(mask))
+        return self.take(np.flatnonzero(mask))
 
     def take(self, rows: npt.NDArray[np.int64]) -> Closings:
         """These of them, in that order."""
