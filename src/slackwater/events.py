@@ -28,9 +28,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import column_of, framed, stacked, taken
 from slackwater.errors import InvalidElement
-from slackwater.identity import identity, taken
-from slackwater.payloads import Payload, framed, payload_frame, refuse_reserved
+from slackwater.identity import identity
+from slackwater.payloads import Payload, payload_frame, refuse_reserved
 from slackwater.times import Instant, Times, chronon, show
 
 __all__ = [
@@ -329,7 +330,7 @@ class Batch:
             return self
         before = np.concatenate(([0], np.cumsum(mask)))
         controls = tuple(p.control.thinned(p.position, before) for p in self.controls)
-        chosen = pl.Series(mask, dtype=pl.Boolean)
+        chosen = column_of("", mask)
         columns = [column.filter(chosen) for column in self.payload.get_columns()]
         payload = framed(columns, int(before[-1]))
         return Batch(self.vs[mask], self.old_ve[mask], self.new_ve[mask], payload, controls)
@@ -405,7 +406,7 @@ class Batch:
             np.concatenate([b.vs for b in batches]),
             np.concatenate([b.old_ve for b in batches]),
             np.concatenate([b.new_ve for b in batches]),
-            pl.concat([b.payload for b in batches]),
+            stacked([b.payload for b in batches]),
             tuple(controls),
         )
 

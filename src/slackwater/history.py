@@ -20,10 +20,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import framed
 from slackwater.errors import InvalidElement, InvalidStream
 from slackwater.events import Batch, Event, Stream
 from slackwater.identity import row_ids
-from slackwater.payloads import framed, payload_frame
+from slackwater.payloads import payload_frame
 from slackwater.times import INF, Times
 from slackwater.validity import Validator
 

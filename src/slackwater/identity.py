@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import FEW, framed
+
 __all__ = [
-    "FEW",
     "PLAIN",
     "has_zeros",
     "hash_rows",
@@ -28,15 +29,12 @@ __all__ = [
     "row_ids",
     "row_keys",
     "same",
-    "taken",
     "with_one_zero",
 ]
 
 _NAN, _INDEX = "\0NaN", "\0index"
 PLAIN = (pl.Int64, pl.Float64, pl.String, pl.Boolean)
 """types whose values are what is stored of them; to ask polars for that is a query"""
-FEW = 64
-"""so many rows are looked at one by one before another thread would have begun with a query of polars"""
 
 
 def identity(value: object) -> Hashable:
@@ -100,27 +98,10 @@ def row_keys(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
         return [()] * frame.height
     # times as the integers they are: finer than Python's, and without its time zones
     columns = _spelled(frame).get_columns()
-    frame = pl.DataFrame([c if c.dtype in PLAIN else c.to_physical() for c in columns])
+    frame = framed([c if c.dtype in PLAIN else c.to_physical() for c in columns], frame.height)
     if not any(_needs_care(dtype) for dtype in frame.schema.dtypes()):
         return frame.rows()
     return [tuple(identity(value) for value in row) for row in frame.rows()]
-
-
-def taken(frame: pl.DataFrame, rows: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
-    """The rows of the frame at these places.
-
-    Polars has rows of a frame taken by another thread. For a few that takes longer than all the rest of
-    a batch of one; those of a single column it takes itself.
-
-    >>> taken(pl.DataFrame({"x": ["a", "b", "c"]}), np.array([2, 0])).rows()
-    [('c',), ('a',)]
-    """
-    if not frame.width:
-        return pl.DataFrame(height=len(rows))
-    if len(rows) > FEW:
-        return frame[rows]
-    places = pl.Series(rows.astype(np.uint32))
-    return pl.DataFrame([column[places] for column in frame.get_columns()])
 
 
 def same(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:

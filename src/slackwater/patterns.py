@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import FEW
 from slackwater.errors import InvalidElement
-from slackwater.identity import FEW, PLAIN, identity, place
+from slackwater.identity import PLAIN, identity, place
 from slackwater.payloads import payload_frame
 
 __all__ = [

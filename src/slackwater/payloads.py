@@ -14,7 +14,7 @@ import polars as pl
 from slackwater.errors import InvalidElement
 from slackwater.identity import identity
 
-__all__ = ["RESERVED", "Payload", "framed", "payload_frame", "refuse_reserved"]
+__all__ = ["RESERVED", "Payload", "payload_frame", "refuse_reserved"]
 
 RESERVED = ("kind", "vs", "ve", "new_ve", "pattern")
 """Column names that a payload may not use: they are the columns of a changelog."""
@@ -39,15 +39,6 @@ def refuse_reserved(names: Iterable[str]) -> None:
             detail="polars, which computes with the columns, reads it as a pattern of names",
             hint="rename the column; only '*' and names from '^' to '$' are such patterns",
         )
-
-
-def framed(columns: Sequence[pl.Series], rows: int) -> pl.DataFrame:
-    """Columns as a frame, of which there may be none.
-
-    Where columns are at hand this is a tenth of what a query of polars takes for a few rows: that waits
-    for another thread.
-    """
-    return pl.DataFrame(columns) if columns else pl.DataFrame(height=rows)
 
 
 def payload_frame(payloads: Sequence[Payload], schema: pl.Schema | None) -> pl.DataFrame:

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.boxes import Boxes, Spans
+from slackwater.columns import framed
 from slackwater.events import Batch, Control
 from slackwater.kernels import spans as spans_kernel
 from slackwater.kernels.grouping import Keys, is_fixed
 from slackwater.patterns import Constant, OneOf, Range, values_of
-from slackwater.payloads import framed
 from slackwater.punctuations import Closings, Promise, Punctuation, behind, combinations, is_of_payloads
 from slackwater.times import BEGIN, INF, Times
 

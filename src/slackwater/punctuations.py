@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import taken
 from slackwater.errors import InvalidElement
 from slackwater.events import Batch, Control, Placed
-from slackwater.identity import taken
 from slackwater.kernels.grouping import Keys
 from slackwater.patterns import (
     ANY,

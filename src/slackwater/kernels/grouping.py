@@ -16,6 +16,7 @@ compared with every slot of its hash until one is equal.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,12 @@ import polars as pl
 import pyarrow as pa
 from numba import njit
 
-from slackwater.identity import hash_rows, same, taken
+from slackwater.columns import FEW, column_of, framed, nulls_in, some_columns, taken
+from slackwater.identity import PLAIN, hash_rows, identity, same
 from slackwater.kernels.arrays import Spares
+from slackwater.kernels.chunks import Chunks
 from slackwater.kernels.prefetch import prefetch, prefetch_at
+from slackwater.kernels.words import are_words, hashed_words
 
 __all__ = ["Keys", "hashes_of", "is_fixed", "of_places", "pack", "places", "same_rows"]
 
@@ -36,7 +40,6 @@ Mask = npt.NDArray[np.bool_]
 _FREE = -1
 _NO_SEED = np.uint64(0)
 _LEAST_SLOTS = 64
-_LEAST_DELTA = 4096
 _SPARSE = 4
 """so many times as much room as keys is given back"""
 _BITS = 63
@@ -56,10 +59,8 @@ class Keys:
     """whether all columns have a fixed width"""
     values: Ints = field(init=False)
     """if so: a row of integers per key; there is room for more"""
-    base: pl.DataFrame = field(init=False)
+    rows: Chunks = field(init=False)
     """if not: the key's columns, by number"""
-    delta: pl.DataFrame = field(init=False)
-    """those of the last numbers: small, so that a new key does not copy all others"""
     hashes: Hashes = field(init=False)
     """of each key, by number; there is room for more"""
     size: int = 0
@@ -69,7 +70,7 @@ class Keys:
     def __post_init__(self) -> None:
         self.is_fixed = _are_fixed(self.schema)
         self.values = np.empty((0, len(self.schema) + 1), dtype=np.int64)
-        self.base = self.delta = pl.DataFrame(schema=self.schema)
+        self.rows = Chunks(self.schema)
         self.hashes = np.empty(0, dtype=np.uint64)
         self.slots = np.full(_LEAST_SLOTS, _FREE, dtype=np.int64)
 
@@ -82,15 +83,13 @@ class Keys:
             return pl.DataFrame(height=len(numbers))
         if self.is_fixed:
             return self._decoded(_rows(self.values, numbers))
-        if not self.delta.height or numbers.max(initial=0) < self.base.height:
-            return taken(self.base, numbers)
-        return taken(self.base.vstack(self.delta), numbers)
+        return self.rows.take(numbers)
 
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
         if not self.is_fixed:
-            keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
-            return self._number_rows(keys, hash_rows(keys))
+            keys = some_columns(payload, list(self.schema))
+            return self._number_rows(keys, hashes_of(keys))
         rows = _encoded(payload, list(self.schema))
         numbers = np.empty(len(rows), dtype=np.int64)
         done = 0
@@ -109,8 +108,8 @@ class Keys:
         if self.is_fixed:
             found: Ints = _find_rows(self.slots, self.values, _encoded(payload, list(self.schema)))
             return found
-        keys = pl.DataFrame([payload.get_column(name) for name in self.schema])
-        return self._find_others(keys, hash_rows(keys))
+        keys = some_columns(payload, list(self.schema))
+        return self._find_others(keys, hashes_of(keys))
 
     # keys of fixed width
 
@@ -121,9 +120,9 @@ class Keys:
         for i, (name, dtype) in enumerate(self.schema.items()):
             column = _from_integers(name, np.ascontiguousarray(rows[:, i]), dtype)
             if some_null:
-                column = column.set(pl.Series((nulls >> i) & 1 == 1), None)
+                column = column.set(column_of("", (nulls >> i) & 1 == 1), None)
             columns.append(column)
-        return pl.DataFrame(columns)
+        return framed(columns, len(rows))
 
     # others
 
@@ -138,8 +137,7 @@ class Keys:
                 # one key per new hash; rows of other keys with that hash come round again
                 self._add(keys, hashes, wanted[unknown])
                 continue
-            asked = keys if len(wanted) == keys.height else taken(keys, wanted)
-            known = same(asked, self.take(candidates))
+            known = self._are(candidates, keys, wanted)
             if known.all():
                 found[wanted] = candidates
                 break
@@ -155,19 +153,31 @@ class Keys:
         while len(wanted):
             candidates = _find(self.slots, self.hashes, hashes[wanted], skip[wanted])
             wanted, candidates = wanted[candidates != _FREE], candidates[candidates != _FREE]
-            known = same(taken(keys, wanted), self.take(candidates))
+            known = self._are(candidates, keys, wanted)
             found[wanted[known]] = candidates[known]
             wanted = wanted[~known]
             skip[wanted] += 1
         return found
 
+    def _are(self, numbers: Ints, keys: pl.DataFrame, rows: Ints) -> Mask:
+        """Which of the keys with these numbers are the same as those in these rows."""
+        if len(rows) > FEW or not self._is_plain:
+            asked = keys if len(rows) == keys.height else taken(keys, rows)
+            return same(asked, self.take(numbers))
+        equal = np.ones(len(rows), dtype=np.bool_)
+        for name in self.schema:
+            _compare(self.rows.frame.get_column(name), numbers, keys.get_column(name), rows, equal)
+        return equal
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether values are as polars stores them, so that a few are soon compared."""
+        return all(dtype in PLAIN for dtype in self.schema.dtypes())
+
     def _add(self, keys: pl.DataFrame, hashes: Hashes, unknown: Ints) -> None:
         """Store the first of the unknown rows of each hash."""
         rows = unknown[_firsts(hashes[unknown])]
-        self.delta = self.delta.vstack(taken(keys, rows)).rechunk()
-        if self.delta.height > max(_LEAST_DELTA, self.base.height // 8):
-            self.base = self.base.vstack(self.delta).rechunk()
-            self.delta = pl.DataFrame(schema=self.schema)
+        self.rows.append(keys if len(rows) == keys.height else taken(keys, rows))
         self._reserve(len(rows))
         start, self.size = self.size, self.size + len(rows)
         self.hashes[start : self.size] = hashes[rows]
@@ -209,24 +219,40 @@ class Keys:
             else:
                 pack(self.values, kept)
         else:
-            self.base = self.take(kept)
-            self.delta = pl.DataFrame(schema=self.schema)
+            self.rows.keep(kept)
             self.hashes = self.hashes[kept]
         self.size = len(kept)
         self._rebuild()
         return renumbered
 
 
-def hashes_of(frame: pl.DataFrame, seed: int) -> Hashes:
-    """A number per row, the same for rows that are the same.
+def hashes_of(frame: pl.DataFrame, seed: int = 0) -> Hashes:
+    """A number per row, the same for rows that are the same, in every process.
 
-    Of columns of fixed width without a call of polars, which has it done by another thread: that takes
-    as long as a whole batch of one.
+    Of columns of fixed width and of strings without a query of polars, which has it done by another
+    thread: that takes as long as a whole batch of one.
     """
-    if not _are_fixed(frame.schema):
-        return hash_rows(frame, seed)
-    hashes: Hashes = _hashed(_encoded(frame, frame.columns), seed)
+    rows = np.empty((frame.height, frame.width + 1), dtype=np.int64)
+    rows[:, -1] = 0
+    for i, column in enumerate(frame.get_columns()):
+        values, nulls = _stand_ins(column)
+        rows[:, i] = values
+        if nulls is not None:
+            rows[nulls, i] = 0
+            # of many columns some share a bit, which is good enough for a hash
+            rows[:, -1] ^= nulls.astype(np.int64) << (i % _BITS)
+    hashes: Hashes = _hashed(rows, seed)
     return hashes
+
+
+def _stand_ins(column: pl.Series) -> tuple[Ints, Mask | None]:
+    """Integers that are equal where the values are the same; and which values are null, if any."""
+    if _is_fixed(column.dtype):
+        return _as_integers(column)
+    if are_words(column.dtype):
+        nulls = nulls_in(column) if column.null_count() else None
+        return hashed_words(column).view(np.int64), nulls
+    return hash_rows(column.to_frame()).view(np.int64), None
 
 
 def _are_fixed(schema: pl.Schema) -> bool:
@@ -291,7 +317,10 @@ def _as_integers(column: pl.Series) -> tuple[Ints, Mask | None]:
     They are read from Arrow's buffers: polars would plan a query for every step of it, and that takes
     longer than a batch of one has time for.
     """
-    array, dtype = column.to_arrow(), column.dtype
+    dtype = column.dtype
+    if dtype.is_numeric() and not column.null_count():
+        return _numbers(column.to_numpy()), None
+    array = column.to_arrow()
     validity, data = array.buffers()
     nulls = ~_bits(validity, array) if array.null_count else None
     if dtype == pl.Boolean:
@@ -300,12 +329,15 @@ def _as_integers(column: pl.Series) -> tuple[Ints, Mask | None]:
         return np.zeros(len(array), dtype=np.int64), nulls
     kind = "f" if dtype.is_float() else "u" if dtype.is_unsigned_integer() else "i"
     values = np.frombuffer(data, dtype=f"{kind}{array.type.bit_width // 8}")
-    values = values[array.offset : array.offset + len(array)]
-    if kind == "f":
+    return _numbers(values[array.offset : array.offset + len(array)]), nulls
+
+
+def _numbers(values: npt.NDArray[Any]) -> Ints:
+    if values.dtype.kind == "f":
         # -0.0 becomes 0.0
         floats = values.astype(np.float64) + 0.0
-        return np.where(np.isnan(floats), _NAN, floats.view(np.int64)), nulls
-    return values.astype(np.int64), nulls
+        return np.where(np.isnan(floats), _NAN, floats.view(np.int64))
+    return values.astype(np.int64)
 
 
 def _bits(data: pa.Buffer | None, array: pa.Array) -> Mask:
@@ -318,22 +350,36 @@ def _bits(data: pa.Buffer | None, array: pa.Array) -> Mask:
 
 def _from_integers(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
     if dtype == pl.Int64:
-        return pl.Series(name, values)
+        return column_of(name, values)
     if dtype.is_float():
-        return pl.Series(name, values.view(np.float64), dtype=dtype)
+        floats = column_of(name, values.view(np.float64))
+        return floats if dtype == pl.Float64 else floats.cast(dtype)
     if dtype == pl.UInt64:
         return pl.Series(name, values.view(np.uint64))
-    column = pl.Series(name, values)
+    column = column_of(name, values)
     return column.cast(pl.Int32).cast(dtype) if dtype == pl.Date else column.cast(dtype)
 
 
 def same_rows(frame: pl.DataFrame, left: Ints, right: Ints) -> Mask:
     """Which of the rows at the places on the left are the same as their partners on the right."""
+    if len(left) <= FEW and all(dtype in PLAIN for dtype in frame.dtypes):
+        some = np.ones(len(left), dtype=np.bool_)
+        for column in frame.get_columns():
+            _compare(column, left, column, right, some)
+        return some
     if _are_fixed(frame.schema):
         rows = _encoded(frame, frame.columns)
         equal: Mask = (rows[left] == rows[right]).all(axis=1)
         return equal
     return same(taken(frame, left), taken(frame, right))
+
+
+def _compare(some: pl.Series, left: Ints, others: pl.Series, right: Ints, equal: Mask) -> None:
+    """Say no where a value differs from its partner, one by one; of plain types."""
+    for i, (mine, theirs) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        a, b = some[mine], others[theirs]
+        if a != b and identity(a) != identity(b):
+            equal[i] = False
 
 
 @njit(cache=True, inline="always")

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import column_of
 from slackwater.kernels.grouping import Keys
 
 __all__ = ["Labels"]
@@ -91,10 +92,11 @@ class Labels:
         if self.is_numbered:
             return self.keys.take(labels).to_series()
         if self.dtype.is_float():
-            return pl.Series(_COLUMN, _decode_floats(labels)).cast(self.dtype)
+            floats = column_of(_COLUMN, _decode_floats(labels))
+            return floats if self.dtype == pl.Float64 else floats.cast(self.dtype)
         if self.dtype == pl.UInt64:
             return pl.Series(_COLUMN, (labels ^ _SIGN).view(np.uint64))
-        column = pl.Series(_COLUMN, labels)
+        column = column_of(_COLUMN, labels)
         if self.dtype == pl.Int64:
             return column
         if isinstance(self.dtype, pl.Decimal):

@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import framed, some_columns
 from slackwater.consistency import OutputLatency
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
@@ -179,7 +180,7 @@ class Aggregate:
             ) from problem
         columns = [results[name] for name in self.node.aggregations]
         key_columns = state.keys.take(said.key).get_columns() if self.node.keys else []
-        rows = Batch(said.vs, said.old_ve, said.new_ve, pl.DataFrame([*key_columns, *columns]))
+        rows = Batch(said.vs, said.old_ve, said.new_ve, framed([*key_columns, *columns], len(said.vs)))
         if self._is_exact:
             return rows
         return _without_repetition(rows, said, list(self.node.aggregations), self._shows_size)
@@ -260,7 +261,7 @@ def _without_repetition(rows: Batch, said: Said, names: list[str], shows_size: b
     candidates = np.flatnonzero(again)
     if not len(candidates):
         return rows
-    results = pl.DataFrame([rows.payload.get_column(name) for name in names])
+    results = some_columns(rows.payload, names)
     pairs = candidates[same_rows(results, candidates, candidates + 1)]
     if not len(pairs):
         return rows

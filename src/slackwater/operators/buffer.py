@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import column_of, framed
 from slackwater.events import Batch
 from slackwater.kernels import buffer
 from slackwater.kernels.grouping import Keys
-from slackwater.payloads import framed
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Buffer"]
@@ -116,8 +116,8 @@ class Buffer:
 
     def _absorb(self, rows: Batch, due: Times | int, only: Mask | None) -> Mask:
         self._make_room(rows.rows)
-        starts = pl.Series("vs", rows.vs)
-        number = self.keys.number(pl.DataFrame([*rows.payload.get_columns(), starts]))
+        starts = column_of("vs", rows.vs)
+        number = self.keys.number(framed([*rows.payload.get_columns(), starts], rows.rows))
         dues = np.full(rows.rows, due) if isinstance(due, int) else due
         hold = np.ones(rows.rows, dtype=np.bool_) if only is None else only
         held: Mask = kernel.absorb(

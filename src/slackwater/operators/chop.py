@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import taken
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
-from slackwater.identity import taken
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.deletes import from_the_beginning
 from slackwater.operators.pending import settled

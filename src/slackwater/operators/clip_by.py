@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from slackwater.columns import nulls_in
 from slackwater.events import Batch
 from slackwater.kernels import successors
 from slackwater.kernels.grouping import Keys
@@ -142,7 +143,7 @@ class ClipBy:
         for key in self.node.on:
             column = rows.payload[key]
             if column.null_count():
-                matching &= column.is_not_null().to_numpy()
+                matching &= ~nulls_in(column)
         return matching
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.columns import taken
 from slackwater.events import Batch
-from slackwater.identity import taken
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Closings, Promise, Punctuation

@@ -52,6 +52,8 @@ _UNCHANGING = (type(None), int, float, str, bytes, Decimal, dt.date, dt.timedelt
 
 
 _FLOATS = (float, type(None))
+_HALF = 2**63
+"""integers of 64 bits are below, and not below its negative"""
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,8 @@ class Fold:
 
     def _typed(self, results: list[Any], reads: Ints) -> pl.DataFrame:
         """The results as a column; what the declared type cannot hold is refused."""
-        if self.dtype == pl.Float64 and all(type(result) in _FLOATS for result in results):
-            return pl.DataFrame([pl.Series(_RESULT, results, dtype=pl.Float64)])
+        if self._is_plain(results):
+            return pl.Series(_RESULT, results, dtype=self.dtype).to_frame()
         try:
             return payload_frame([{_RESULT: result} for result in results], self.schema)
         except InvalidElement as refusal:
@@ -121,6 +123,14 @@ class Fold:
                     problem.key, problem.entry = int(read[kernels.S_KEY]), int(read[kernels.S_LABELS])
                     raise problem from refusal
             raise
+
+    def _is_plain(self, results: list[Any]) -> bool:
+        """Whether the type holds all of them as they are, as far as that is seen at once."""
+        if self.dtype == pl.Float64:
+            return all(type(result) in _FLOATS for result in results)
+        if self.dtype == pl.Int64:
+            return all(type(result) is int and -_HALF <= result < _HALF for result in results)
+        return False
 
     def _fits(self, result: Any) -> bool:
         try:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import column_of, framed, nulls_in, true_in
 from slackwater.errors import OperatorError, PlanError
 from slackwater.kernels import precise
 from slackwater.kernels import records as kernels
@@ -209,7 +210,7 @@ class Held:
         order = self._orders[which]
         if isinstance(aggregation, agg.CountDistinct):
             at = order.read(Distinct())
-            return lambda _, results: pl.Series(results[:, self._offsets[which] + at])
+            return lambda _, results: column_of("", results[:, self._offsets[which] + at])
         if isinstance(aggregation, agg.Percentile):
             part = Fraction(str(aggregation.fraction))
             at = order.read(Between(part.numerator, part.denominator))
@@ -306,7 +307,7 @@ class Held:
                 labels[:, i] = vs
             elif isinstance(known, Keys):
                 columns = [column.alias(str(c)) for c, column in enumerate(series)]
-                labels[:, i] = known.number(pl.DataFrame(columns))
+                labels[:, i] = known.number(framed(columns, len(vs)))
             else:
                 [column] = series
                 if column.null_count():
@@ -521,12 +522,12 @@ def _same_all(some: Sequence[Formula], others: Sequence[Formula]) -> bool:
 def _belongs(member: _Member, values: Callable[[Formula], pl.Series], rows: int) -> Mask:
     belongs = np.ones(rows, dtype=np.bool_)
     if member.passes is not None:
-        belongs &= values(member.passes).fill_null(value=False).to_numpy()
+        belongs &= true_in(values(member.passes))
     if member.nulls is not None:
         [formula] = member.formulas
         column = values(formula)
         if column.null_count():
-            is_null = column.is_null().to_numpy()
+            is_null = nulls_in(column)
             belongs &= is_null if member.nulls else ~is_null
         elif member.nulls:
             belongs[:] = False
@@ -602,9 +603,9 @@ def _percentile(labels: Labels, part: Fraction, columns: Ints) -> pl.Series:
     over = _steps_over(part, total[some])
     value = _exactly_between(ends, over, part) if labels.is_numbered else _between(ends, over, part)
     if some.all():
-        return pl.Series(value)
+        return column_of("", value)
     at = np.where(some, np.cumsum(some) - 1, len(value))
-    return pl.concat([pl.Series(value), pl.Series([None], dtype=pl.Float64)]).gather(at)
+    return pl.concat([column_of("", value), pl.Series([None], dtype=pl.Float64)]).gather(at)
 
 
 def _exactly_between(ends: list[pl.Series], over: Ints, part: Fraction) -> Floats:
@@ -622,11 +623,7 @@ def _between(ends: list[pl.Series], over: Ints, part: Fraction) -> Floats:
     value = np.where(is_exact, below[0], 0.0)
     some_way = is_safe & ~is_exact
     if some_way.any():
-        low_end, high_end = ((end[0][some_way], end[1][some_way]) for end in (below, above))
-        whole = np.full(int(np.count_nonzero(some_way)), float(part.denominator))
-        share = precise.divide(precise.from_ints(over[some_way]), whole)
-        between = precise.multiply(precise.subtract(high_end, low_end), share)
-        value[some_way] = precise.rounded(precise.add(low_end, between))
+        precise.between(below, above, over, float(part.denominator), some_way, value)
     for i in np.flatnonzero(~is_safe & ~is_exact):
         value[i] = _one_between(below, above, Fraction(int(over[i]), part.denominator), int(i))
     return value
@@ -653,7 +650,8 @@ def _one_between(below: precise.Pair, above: precise.Pair, share: Fraction, i: i
 def _pair(values: pl.Series) -> precise.Pair:
     """Numbers without rounding, as far as twice a float's precision goes."""
     if values.dtype.is_integer() and values.dtype != pl.UInt64:
-        return precise.from_ints(values.cast(pl.Int64).to_numpy())
+        pair: precise.Pair = precise.from_ints(values.cast(pl.Int64).to_numpy())
+        return pair
     if values.dtype.is_float():
         floats = values.cast(pl.Float64).to_numpy()
         return floats, np.zeros_like(floats)

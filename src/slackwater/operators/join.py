@@ -65,9 +65,9 @@ import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
+from slackwater.columns import framed, nothing, taken, true_in
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
-from slackwater.identity import taken
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.pairs import SIZE
@@ -210,7 +210,8 @@ class Join:
         names = list(self.node.on)
         if columns == names:
             return payload
-        return pl.DataFrame([payload[c].alias(name) for c, name in zip(columns, names, strict=True)])
+        renamed = [payload[c].alias(name) for c, name in zip(columns, names, strict=True)]
+        return framed(renamed, payload.height)
 
     def _pairs(
         self, state: State, port: int, changes: Changes
@@ -254,7 +255,7 @@ class Join:
     def _payload(self, state: State, numbers: tuple[Ints, Ints]) -> pl.DataFrame:
         left, right = (side.payloads.take(n) for side, n in zip(state.sides, numbers, strict=True))
         renamed = [right[name].alias(called) for name, called in self.node.right_names.items()]
-        return pl.DataFrame([*left.get_columns(), *renamed])
+        return framed([*left.get_columns(), *renamed], left.height)
 
     def _alone(self, port: int, rows: Batch) -> Batch:
         """Rows of one side as they look without a partner: keys are known, the other columns null."""
@@ -265,12 +266,10 @@ class Join:
         else:
             known = {name: payload[name] for name in node.left.schema}
         columns = [
-            known[name].alias(name)
-            if name in known
-            else pl.Series(name, [None], dtype).new_from_index(0, rows.rows)
+            known[name].alias(name) if name in known else nothing(name, dtype, rows.rows)
             for name, dtype in node.schema.items()
         ]
-        return Batch(rows.vs, rows.old_ve, rows.new_ve, pl.DataFrame(columns))
+        return Batch(rows.vs, rows.old_ve, rows.new_ve, framed(columns, rows.rows))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The smaller cti; now and then, what both leave behind is forgotten."""
@@ -446,7 +445,7 @@ class Join:
 def _satisfied(where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.int8], GivenUp | None]:
     """Of each pair: 1 if it satisfies the condition, 0 if not, -1 if nobody can say."""
     try:
-        return where.values(pairs.payload).fill_null(value=False).to_numpy().astype(np.int8), None
+        return true_in(where.values(pairs.payload)).astype(np.int8), None
     except NoValue as problem:
         [pair] = pairs.slice(problem.row, problem.row + 1)
         error = problem.of(pair)
@@ -454,7 +453,7 @@ def _satisfied(where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.int8], Give
     satisfied = np.zeros(pairs.rows, dtype=np.int8)
     satisfied[list(failures)] = -1
     known = satisfied == 0
-    satisfied[known] = where.values(pairs.where(known).payload).fill_null(value=False).to_numpy()
+    satisfied[known] = true_in(where.values(pairs.where(known).payload))
     return satisfied, GivenUp(pairs.where(~known), "no value", tuple(failures.values()), error)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import some_columns
 from slackwater.events import Batch
 from slackwater.kernels import pairs
 from slackwater.kernels.grouping import hashes_of
@@ -119,7 +120,7 @@ class LiveEvents:
     def _hashes(self, payload: pl.DataFrame) -> Ints:
         if not self.identity:
             return np.zeros(payload.height, dtype=np.int64)
-        return hashes_of(payload[self.identity], self.seed).view(np.int64)
+        return hashes_of(some_columns(payload, self.identity), self.seed).view(np.int64)
 
     def _insert(self, rows: Batch, key: Ints, hashes: Ints, inserted: Ints) -> tuple[Changes, Ints]:
         """The new events, and where they lie in the pool."""

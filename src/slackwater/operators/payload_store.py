@@ -1,8 +1,7 @@
 """Payloads: rows in an append-only store, referred to by number.
 
 Columns of numbers and times are NumPy arrays with room for more: to add and to gather costs what is
-moved. The other columns lie in a frame of few chunks, the later the smaller, so that adding to it copies
-little and gathering from it looks into few.
+moved. The other columns lie in a frame of few chunks (kernels/chunks.py).
 
 Values come out as they went in, bit for bit; they are compared by identity (null = null, NaN = NaN).
 """
@@ -16,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slackwater.identity import same, taken
+from slackwater.columns import column_of, framed, some_columns, taken
+from slackwater.identity import same
+from slackwater.kernels.chunks import Chunks
 
 __all__ = ["Payloads"]
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-_MOST_CHUNKS = 8
 
 
 @dataclass(slots=True)
@@ -52,10 +51,10 @@ class Column:
         self.null[before:after] = False if null is None else null[places]
 
     def take(self, name: str, numbers: Ints) -> pl.Series:
-        column = pl.Series(name, self.values[numbers])
+        column = column_of(name, self.values[numbers])
         if column.dtype != self.dtype:
             column = column.cast(self.dtype)
-        return column if self.null is None else column.set(pl.Series(self.null[numbers]), None)
+        return column if self.null is None else column.set(column_of("", self.null[numbers]), None)
 
     def are(self, numbers: Ints, column: pl.Series, places: Ints) -> bool:
         values, null = _parts(column)
@@ -86,15 +85,13 @@ class Payloads:
     height: int = 0
     columns: dict[str, Column] = field(init=False)
     others: list[str] = field(init=False)
-    frame: pl.DataFrame = field(init=False)
+    rest: Chunks = field(init=False)
     """the other columns"""
-    chunks: list[int] = field(default_factory=list)
-    """the heights of its chunks"""
 
     def __post_init__(self) -> None:
         self.columns = {name: Column(dtype) for name, dtype in self.schema.items() if _is_fixed(dtype)}
         self.others = [name for name in self.schema if name not in self.columns]
-        self.frame = pl.DataFrame(schema={name: self.schema[name] for name in self.others})
+        self.rest = Chunks(pl.Schema({name: self.schema[name] for name in self.others}))
 
     def append(self, frame: pl.DataFrame, places: Ints) -> None:
         """The rows of the frame at these places, which ascend, get the next numbers.
@@ -105,29 +102,19 @@ class Payloads:
         for name, column in self.columns.items():
             column.append(frame[name], places, before)
         if self.others:
-            some = frame[self.others]
-            self._append_others(some if len(places) == some.height else taken(some, places), before)
-
-    def _append_others(self, frame: pl.DataFrame, before: int) -> None:
-        last, chunks = frame.height, self.chunks
-        while chunks and (chunks[-1] < 2 * last or len(chunks) >= _MOST_CHUNKS):
-            last += chunks.pop()
-        kept = self.height - last
-        frame = (self.frame.slice(kept).vstack(frame) if kept < before else frame).rechunk()
-        self.frame = self.frame.slice(0, kept).vstack(frame) if kept else frame
-        chunks.append(last)
+            some = some_columns(frame, self.others)
+            self.rest.append(some if len(places) == some.height else taken(some, places))
 
     def take(self, numbers: Ints) -> pl.DataFrame:
         """The rows with these numbers."""
         if not self.schema:
             return pl.DataFrame(height=len(numbers))
-        others = taken(self.frame, numbers) if self.others else self.frame
-        return pl.DataFrame(
-            [
-                self.columns[name].take(name, numbers) if name in self.columns else others[name]
-                for name in self.schema
-            ]
-        )
+        others = self.rest.take(numbers) if self.others else self.rest.frame
+        columns = [
+            self.columns[name].take(name, numbers) if name in self.columns else others.get_column(name)
+            for name in self.schema
+        ]
+        return framed(columns, len(numbers))
 
     def are(self, numbers: Ints, frame: pl.DataFrame, places: Ints, names: list[str]) -> bool:
         """Whether rows of the store and rows of the frame are the same in these columns."""
@@ -137,7 +124,10 @@ class Payloads:
                 return False
         if not others:
             return True
-        mine, theirs = taken(self.frame[others], numbers), taken(frame[others], places)
+        mine, theirs = (
+            taken(some_columns(self.rest.frame, others), numbers),
+            taken(some_columns(frame, others), places),
+        )
         return bool(same(mine, theirs).all())
 
     def keep(self, alive: Mask) -> None:
@@ -146,8 +136,7 @@ class Payloads:
         for column in self.columns.values():
             column.keep(alive)
         if self.others:
-            self.frame = taken(self.frame, np.flatnonzero(alive)).rechunk()
-            self.chunks = [self.height] if self.height else []
+            self.rest.keep(np.flatnonzero(alive))
 
 
 def _is_fixed(dtype: pl.DataType) -> bool:

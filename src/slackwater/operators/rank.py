@@ -37,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import column_of, framed, nulls_in
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import endpoints, grouping, ranks
@@ -228,11 +229,11 @@ class Rank:
 
     def _rows(self, state: State, out: Ints) -> Batch:
         vs, old_ve, new_ve, number, place = (np.ascontiguousarray(column) for column in out.T)
-        places = pl.Series(self.node.column, place)
+        places = column_of(self.node.column, place)
         if not place.all():
-            places = places.set(pl.Series(place == 0), None)
+            places = places.set(column_of("", place == 0), None)
         payload = state.payloads.take(number)
-        return Batch(vs, old_ve, new_ve, pl.DataFrame([*payload.get_columns(), places]))
+        return Batch(vs, old_ve, new_ve, framed([*payload.get_columns(), places], len(vs)))
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """All snapshots that end by then; then the promise, and what it frees."""
@@ -317,7 +318,7 @@ def _numbered(state: State, payload: pl.DataFrame, values: pl.Series) -> Ints:
         is_new = np.flatnonzero(number >= known)
         _, first = np.unique(number[is_new], return_index=True)
         payload, values = payload[is_new[first]], values[is_new[first]]
-    is_null = values.is_null().to_numpy()
+    is_null = nulls_in(values)
     if count > len(state.values):
         state.values = state.spares.enlarged(state.values, max(count, 2 * known), known)
     new = state.values[known:count]

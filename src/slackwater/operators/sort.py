@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import taken
 from slackwater.events import Batch
-from slackwater.identity import taken
 from slackwater.operators.buffer import Buffer
 from slackwater.operators.coverage import prefix
 from slackwater.operators.pending import Pending

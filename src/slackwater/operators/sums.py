@@ -23,6 +23,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import column_of, nulls_in, true_in
 from slackwater.kernels import limbs
 from slackwater.plan import aggregations as agg
 from slackwater.plan.evaluation import Formula
@@ -162,16 +163,17 @@ class _Read:
         """What the rows add, as far as it is not zero."""
         present = np.ones(payload.height, dtype=np.bool_)
         if self.where is not None:
-            present = self.where.values(payload).fill_null(value=False).to_numpy()
+            present = true_in(self.where.values(payload))
         values = None if self.value is None else self.value.values(payload)
         if values is not None and values.null_count():
-            present = present & values.is_not_null().to_numpy()
+            present = present & ~nulls_in(values)
         # without a filter, few are missing; with one, few may be there
         yield from self._counted(_COUNTED, ~present if self.where is None else present)
         if values is None or not self.limbs:
             return
         if values.dtype.is_float():
-            floats = values.cast(pl.Float64).fill_null(0.0).to_numpy()
+            known = values.cast(pl.Float64)
+            floats = (known.fill_null(0.0) if known.null_count() else known).to_numpy()
             odd = present & ~np.isfinite(floats)
             if odd.any():
                 yield from self._counted(_NAN, odd & np.isnan(floats))
@@ -218,7 +220,7 @@ class _Column:
         counted, nan, plus, minus = (sums[:, at] if at >= 0 else zero for at in own[:_LIMBS])
         count = sums[:, 0] - counted if self.read.where is None else counted
         if isinstance(self.kind, agg.Count):
-            return pl.Series(count)
+            return column_of("", count)
         behind = _LIMBS + len(self.read.limbs)
         total = _present(sums, own[_LIMBS:behind], self.read.limbs)
         if isinstance(self.kind, agg.Sum) and not self.dtype.is_float():
@@ -230,19 +232,19 @@ class _Column:
             if isinstance(self.kind, agg.Stddev):
                 value = np.sqrt(value)
             value = np.where(nan + plus + minus > 0, np.nan, value)
-            return _null_where(count < 2, pl.Series(value))
+            return _null_where(count < 2, column_of("", value))
         divisors = np.maximum(count, 1) if isinstance(self.kind, agg.Avg) else np.ones_like(count)
         value = limbs.quotients(total, divisors, scale)
         value = np.where(plus > 0, np.inf, np.where(minus > 0, -np.inf, value))
         value = np.where((nan > 0) | ((plus > 0) & (minus > 0)), np.nan, value)
-        return _null_where(count == 0, pl.Series(value))
+        return _null_where(count == 0, column_of("", value))
 
     def _integers(self, total: limbs.Limbs) -> pl.Series:
         dtype = self.dtype
         if not isinstance(dtype, pl.Decimal):
             words, fits = limbs.integers(total, 64)
             self._require_room(fits, total, "64 bits")
-            sums = pl.Series(words[:, 0].view(np.int64))
+            sums = column_of("", words[:, 0].view(np.int64))
             return sums if dtype == pl.Int64 else sums.cast(dtype)
         words, fits = limbs.integers(total, 128)
         low, high = words.T.view(np.int64)
@@ -270,4 +272,4 @@ def _present(sums: Ints, columns: Ints, numbers: range) -> limbs.Limbs:
 
 def _null_where(mask: Mask, values: pl.Series) -> pl.Series:
     """Null where there is nothing to have a value of."""
-    return values.set(pl.Series(mask), None) if mask.any() else values
+    return values.set(column_of("", mask), None) if mask.any() else values

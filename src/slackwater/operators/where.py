@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from slackwater.columns import true_in
 from slackwater.events import Batch
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
@@ -55,7 +56,7 @@ class Where:
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch | Answer:
         """The rows that satisfy the predicate; null is not true."""
         satisfied = self.predicate.values(rows.payload)
-        passed = rows.where(satisfied.fill_null(value=False).to_numpy())
+        passed = rows.where(true_in(satisfied))
         if state.told:
             return passed
         state.told = True
