@@ -76,14 +76,15 @@ def some_columns(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 def taken(frame: pl.DataFrame, rows: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
     """The rows of the frame at these places.
 
+    Column by column also if there are many: for a frame polars first looks at all places, which takes
+    ten times as long as to take the rows.
+
     >>> taken(pl.DataFrame({"x": ["a", "b", "c"]}), np.array([2, 0])).rows()
     [('c',), ('a',)]
     """
     if not frame.width:
         return pl.DataFrame(height=len(rows))
-    if len(rows) > FEW:
-        return frame[rows]
-    places = pl.Series("", rows.tolist(), pl.UInt32)
+    places = column_of("", rows.astype(np.uint32))
     return framed([column[places] for column in frame.get_columns()], len(rows))
 
 
