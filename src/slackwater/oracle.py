@@ -11,7 +11,7 @@ Papers 1a (3.1), 1b (2, Definitions 3 to 6), 3 (2), 4 (Table 2); errata 8, 25 an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -109,12 +109,12 @@ def chop(node: n.Chop, rows: History) -> History:
 
 def clip_by(node: n.ClipBy, rows: History, other: History) -> History:
     """Every row ends at the first start in other, with equal keys, strictly after its own start."""
-    clipped = []
+    clipped, keys = [], {key: key for key in node.on}
     for event in rows.events():
         later = [
             o.vs
             for o in other.events()
-            if o.vs > event.vs and _keys_match(event.payload, o.payload, {k: k for k in node.on})
+            if o.vs > event.vs and _keys_match(event.payload, o.payload, keys, node.nulls_match)
         ]
         clipped.append(event._replace(ve=min([event.ve, *later])))
     return History.from_events(clipped, node.schema)
@@ -175,7 +175,7 @@ def _matching_pairs(
         for l_event in left
         for r_event in right
         if max(l_event.vs, r_event.vs) < min(l_event.ve, r_event.ve)
-        and _keys_match(l_event.payload, r_event.payload, node.on)
+        and _keys_match(l_event.payload, r_event.payload, node.on, node.nulls_match)
     ]
     if node.where is None:
         return pairs
@@ -185,9 +185,12 @@ def _matching_pairs(
     return [pair for pair, true in zip(pairs, satisfied, strict=True) if true]
 
 
-def _keys_match(left: Payload, right: Payload, on: Mapping[str, str]) -> bool:
+def _keys_match(
+    left: Payload, right: Payload, on: Mapping[str, str], nulls_match: Collection[str]
+) -> bool:
     return all(
-        left[l_key] is not None and identity(left[l_key]) == identity(right[r_key])
+        (left[l_key] is not None or l_key in nulls_match)
+        and identity(left[l_key]) == identity(right[r_key])
         for l_key, r_key in on.items()
     )
 

@@ -113,7 +113,7 @@ class ClipBy:
         until = np.full(rows.rows, INF, dtype=np.int64)
         if some.rows:
             key = state.keys.number(some.payload)
-            _admit(state)
+            _admit(state, some.rows)
             until[matching] = _cuts(state, some, key)
         # an end at vs, which means that the event does not exist, is before every cut
         old_ve, new_ve = np.minimum(rows.old_ve, until), np.minimum(rows.new_ve, until)
@@ -126,7 +126,7 @@ class ClipBy:
             return Batch.empty(self.node.schema)
         rows, change = rows.where(comes_or_goes), change[comes_or_goes]
         key = state.keys.number(rows.payload)
-        _admit(state)
+        _admit(state, rows.rows)
         if state.ports.told:
             wanted = ~_has_ended(state, key)
             rows, change, key = rows.where(wanted), change[wanted], key[wanted]
@@ -141,6 +141,8 @@ class ClipBy:
         """Which rows have keys that can equal others."""
         matching = np.ones(rows.rows, dtype=np.bool_)
         for key in self.node.on:
+            if key in self.node.nulls_match:
+                continue
             column = rows.payload[key]
             if column.null_count():
                 matching &= ~nulls_in(column)
@@ -148,13 +150,14 @@ class ClipBy:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """What both ports have promised; rows and starts that it settles are forgotten, now and then."""
-        before = min(state.ctis)
+        before = state.ctis
         state.promised[port] = state.promised[port].with_(punctuation)
         promise = min(state.ctis)
         promises: list[Promise] = [Punctuation(promise)]
-        if punctuation.before == INF and promise < INF and state.ports.told:
-            promises += self._closed(state, state.ports.end(port, state.keys, state.ctis))
-        if promise == INF or (promise > before and state.remembered() >= state.sweep_at):
+        closed = state.ports.reach(port, state.keys, before, state.ctis)
+        if closed is not None:
+            promises += self._closed(state, closed)
+        if promise == INF or (promise > min(before) and state.remembered() >= state.sweep_at):
             _sweep(state)
         return Answer(tuple(promises))
 
@@ -180,11 +183,10 @@ class ClipBy:
         return Description(state.events.total + state.starts.total, held_by)
 
 
-def _admit(state: State) -> None:
+def _admit(state: State, rows: int = 0) -> None:
     state.events.admit(len(state.keys))
     state.starts.admit(len(state.keys))
-    if state.ports.told:
-        state.ports.admit(state.keys)
+    state.ports.hear(state.keys, rows)
 
 
 def _cuts(state: State, rows: Batch, key: Ints) -> Ints:

@@ -35,6 +35,8 @@ __all__ = ["Closed", "Matched", "Ports", "about", "closings_of", "frontiers", "m
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_FEW = 1000
+"""so many keys and patterns may be looked through whenever a cti moves on"""
 _NO_KEYS = np.empty(0, dtype=np.int64)
 
 
@@ -153,10 +155,14 @@ class Ports:
     patterns: tuple[Promises, Promises]
     until: Ints = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     """per key and port; BEGIN: nothing is promised. There is room for more"""
+    said: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """per key, up to when it was found to be closed by both"""
     known: int = 0
     """how many keys have been compared with the patterns"""
     told: bool = False
     """whether anything was closed so far"""
+    heard: int = 0
+    """rows and promises since what one has promised was last combined with the cti of the other"""
 
     @classmethod
     def of(cls, schema: pl.Schema) -> Ports:
@@ -170,9 +176,11 @@ class Ports:
         if len(keys) > len(self.until):
             until = np.full((max(len(keys), 2 * len(self.until)), 2), BEGIN)
             until[: self.known] = self.until[: self.known]
-            self.until = until
+            said = np.full(len(until), BEGIN)
+            said[: self.known] = self.said[: self.known]
+            self.until, self.said = until, said
         come = slice(self.known, len(keys))
-        self.until[come] = BEGIN
+        self.until[come] = self.said[come] = BEGIN
         if any(len(patterns) for patterns in self.patterns):
             frame = keys.take(np.arange(self.known, len(keys)))
             for port, patterns in enumerate(self.patterns):
@@ -182,6 +190,7 @@ class Ports:
     def tell(self, port: int, told: Sequence[Promise], keys: Keys, ctis: Sequence[int]) -> Closed:
         """A port has closed keys; the promises speak of the columns of `keys` alone."""
         self.told = True
+        self.heard += sum(len(each) if isinstance(each, Closings) else 1 for each in told)
         found = [
             Matched(promise, keys.number(promise.keys), np.arange(len(promise)))
             for promise in told
@@ -199,19 +208,40 @@ class Ports:
                 each.forget(both)
             found += matched(keys, patterns)
         key, before = frontiers(found)
-        was = self.frontier(key, ctis)
         self.until[key, port] = np.maximum(self.until[key, port], before)
-        now = self.frontier(key, ctis)
-        return Closed(key, now, now > was, both)
+        return self._closed(key, ctis, both)
 
-    def end(self, port: int, keys: Keys, ctis: Sequence[int]) -> Closed:
-        """A port is closed altogether: what the other has promised is then what both have."""
+    def hear(self, keys: Keys, rows: int) -> None:
+        """So many rows have come, some with keys that are new."""
+        if self.told:
+            self.heard += rows
+            self.admit(keys)
+
+    def reach(self, port: int, keys: Keys, before: Sequence[int], ctis: Sequence[int]) -> Closed | None:
+        """The cti of a port has moved: what the other has promised beyond its own, both then have.
+
+        All that one of them has promised is looked through for that, so not at every cti if it is more
+        than what has come since. What is not told then is told later.
+        """
+        others = self.patterns[1 - port]
+        if not self.told or before == ctis or min(ctis) == INF:
+            return None
+        if len(keys) + len(others) > max(_FEW, self.heard) and ctis[port] < INF:
+            return None
+        self.heard = 0
         self.admit(keys)
+        both = []
+        if len(others) and ctis[port] > ctis[1 - port]:
+            both = others.combined([Punctuation(ctis[port])])
+            others.forget(both)
         key = np.flatnonzero(self.until[: self.known, 1 - port] > ctis[1 - port])
-        patterns = self.patterns[1 - port]
-        told = patterns.punctuations()
-        patterns.forget(told)
-        return Closed(key, self.until[key, 1 - port], np.ones(len(key), dtype=np.bool_), told)
+        return self._closed(key, ctis, both)
+
+    def _closed(self, key: Ints, ctis: Sequence[int], both: list[Promise]) -> Closed:
+        now = self.frontier(key, ctis)
+        is_news = now > np.maximum(self.said[key], min(ctis))
+        self.said[key] = np.maximum(self.said[key], now)
+        return Closed(key, now, is_news, both)
 
     def frontier(self, key: Ints, ctis: Sequence[int]) -> Ints:
         """Up to when both ports have closed these keys."""
@@ -227,6 +257,7 @@ class Ports:
     def renumber(self, alive: Mask) -> None:
         """Other keys are gone, and these are numbered from 0."""
         self.until = self.until[: self.known][alive[: self.known]]
+        self.said = self.said[: self.known][alive[: self.known]]
         self.known = len(self.until)
 
 
@@ -241,7 +272,15 @@ class Closed(NamedTuple):
 
     def promises(self, keys: Keys) -> list[Promise]:
         """What both have closed, as far as it is news."""
-        key, until = self.key[self.is_news], self.until[self.is_news]
+        return self.with_patterns(keys, self.key[self.is_news], self.until[self.is_news])
+
+    def with_patterns(self, keys: Keys, key: Ints, until: Ints) -> list[Promise]:
+        """That keys are closed, and the patterns; not that of a key which a pattern says as well."""
+        if self.patterns and len(key):
+            said = Promises.of(keys.schema)
+            said.add(self.patterns)
+            more = until > said.frontier(keys.take(key))
+            key, until = key[more], until[more]
         return [*closings_of(keys, key, until), *self.patterns]
 
 

@@ -172,7 +172,7 @@ class Join:
         whole, given_up, changes, met = [], None, None, None
         seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
         is_ordered = self.latency is OutputLatency.ORDER_PRESERVING and _is_ordered(state, rows)
-        keyless = _lacks(rows, columns)
+        keyless = _lacks(rows, [name for name in columns if name not in self.node.nulls_match])
         if keyless is not None:
             if port in state.alone:
                 whole.append(self._alone(port, rows.where(keyless & (rows.old_ve != rows.new_ve))))
@@ -273,22 +273,22 @@ class Join:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """The smaller cti; now and then, what both leave behind is forgotten."""
-        before = min(promises.cti for promises in state.promised)
+        before = state.ctis
         state.promised[port] = state.promised[port].with_(punctuation)
-        cti = promise = min(promises.cti for promises in state.promised)
+        cti = promise = min(state.ctis)
         parts: list[Batch] = []
         for side, own in state.alone.items():
             changed, own_promise = own.promise(cti)
             parts += self._changed(state, side, changed)
             promise = min(promise, own_promise)
         promises: list[Promise] = [Punctuation(promise)]
-        if punctuation.before == INF and cti < INF and state.ports.told:
-            closed = state.ports.end(port, state.keys, state.ctis)
+        closed = state.ports.reach(port, state.keys, before, state.ctis)
+        if closed is not None:
             more, told = self._closed(state, closed)
             parts += more
             promises += told
         # as long as the other side holds it back, little can be forgotten
-        if cti == INF or state.stored() >= state.sweep_at * (1 if cti > before else 2):
+        if cti == INF or state.stored() >= state.sweep_at * (1 if cti > min(before) else 2):
             parts += self._sweep(state, cti)
         return Answer(tuple(promises), self._in_order(parts))
 
@@ -323,11 +323,11 @@ class Join:
                 until = np.where(_is_empty(state, side, key), state.ports.until[key, side], BEGIN)
                 is_news = is_news | (until > promised)
                 promised = np.maximum(promised, until)
-        promises = closings_of(state.keys, key[is_news], promised[is_news])
+        key, promised = key[is_news], promised[is_news]
         if state.alone and self.latency is OutputLatency.PERFECTNESS_PRESERVING:
             # it is promised key by key, as far as it is shown
-            return parts, promises
-        return parts, [*promises, *closed.patterns]
+            return parts, closings_of(state.keys, key, promised)
+        return parts, closed.with_patterns(state.keys, key, promised)
 
     def _limits(self, state: State, port: int, key: Ints) -> tuple[Ints, Ints]:
         """Up to when no element of a side, and of the other, can come with these keys.
@@ -516,7 +516,7 @@ def _has_ended(state: State, side: int, key: Ints) -> Mask:
 
 def _without_the_barren(state: State, port: int, rows: Batch, key: Ints) -> tuple[Batch, Ints]:
     """The rows that can still meet something, or are shown alone; and their keys."""
-    state.ports.admit(state.keys)
+    state.ports.hear(state.keys, rows.rows)
     state.sides[1 - port].admit(len(state.keys))
     if port in state.alone:
         return rows, key

@@ -103,8 +103,7 @@ class SetOperation:
         if not rows.rows:
             return rows
         key = state.keys.number(rows.payload)
-        if state.ports.told:
-            state.ports.admit(state.keys)
+        state.ports.hear(state.keys, rows.rows)
         copies = np.zeros((rows.rows, 2), dtype=np.int64)
         copies[:, port] = 1
         seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
@@ -112,14 +111,15 @@ class SetOperation:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """Only what every port has promised holds; what that freezes is forgotten."""
+        before = state.ctis
         state.promised[port] = state.promised[port].with_(punctuation)
         cti = min(promises.cti for promises in state.promised)
         changed, promise = state.runs.promise(cti)
         rows = _rows(state, changed)
         promises: tuple[Promise, ...] = (Punctuation(promise),)
-        if punctuation.before == INF and cti < INF and state.ports.told:
-            ended = state.ports.end(port, state.keys, state.ctis)
-            answer = self._closed(state, ended.promises(state.keys))
+        closed = state.ports.reach(port, state.keys, before, state.ctis) if len(before) > 1 else None
+        if closed is not None:
+            answer = self._closed(state, closed.promises(state.keys))
             assert answer.rows is not None
             rows, promises = Batch.concat([rows, answer.rows]), (*promises, *answer.promises)
         if state.runs.forget(cti):

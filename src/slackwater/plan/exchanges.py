@@ -34,12 +34,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import polars as pl
-
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 from slackwater.plan.properties import is_disordered
-from slackwater.plan.rewrites import GROUP
+from slackwater.plan.rewrites import user_name
 from slackwater.validity import StreamProperties
 
 __all__ = ["EVERYWHERE", "ORIGIN", "Cut", "Feed", "Mending", "Stage", "cut"]
@@ -95,7 +93,7 @@ class Feed:
             return f"{self.entrance.stream_name} by partition"
         if self.broadcast:
             return f"{self.entrance.stream_name} broadcast"
-        names = ["the group" if column == GROUP else column for column in self.columns]
+        names = [user_name(column) for column in self.columns]
         by = f"by {', '.join(names)}" if names else "in one bucket"
         return f"{self.entrance.stream_name} {by}"
 
@@ -315,9 +313,6 @@ def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
                 expression = node.columns[c].meta.undo_aliases()
                 if expression.meta.is_column():
                     below.append(expression.meta.output_name())
-                elif c == GROUP or _field(c, expression):
-                    # the group's keys together are the group, and a key is a part of it
-                    below += expression.meta.root_names()
                 else:
                     return None
             return tuple(dict.fromkeys(below)) or None
@@ -335,21 +330,12 @@ def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
 
 
 def _kept_columns(node: n.Select) -> dict[str, str]:
-    """Columns of the input, or fields of its group, that are passed on, with the names that they get."""
+    """Columns of the input that are passed on, with the names that they get first."""
     kept: dict[str, str] = {}
     for name, expression in node.columns.items():
         bare = expression.meta.undo_aliases()
         if bare.meta.is_column():
-            source = bare.meta.output_name()
-            kept.setdefault(source, name)
-            if source == name == GROUP:
-                fields = node.input.schema[GROUP]
-                names = [f.name for f in fields.fields] if isinstance(fields, pl.Struct) else []
-                kept |= {_in_group(field): _in_group(field) for field in names}
-        elif name == GROUP:
-            kept = {source: _in_group(source) for source in bare.meta.root_names()} | kept
-        elif _field(name, bare):
-            kept.setdefault(_in_group(name), name)
+            kept.setdefault(bare.meta.output_name(), name)
     return kept
 
 
@@ -359,24 +345,6 @@ def _kept_of_pair(node: n.Join) -> dict[str, str]:
         return {name: name for name in node.left.schema}
     keys = {right: left for left, right in node.on.items()}
     return {name: keys.get(name) or node.right_names[name] for name in node.right.schema}
-
-
-def _in_group(key: str) -> str:
-    return f"{GROUP}\0{key}"
-
-
-def _field(key: str, expression: pl.Expr) -> bool:
-    """Whether that is the group's key of this name."""
-    return bool(expression.meta.eq(pl.col(GROUP).struct.field(key)))
-
-
-def _is_within(spread: Columns, keys: Columns) -> bool:
-    """Whether rows with equal keys are together."""
-    return all(column in keys or (_is_in_group(column) and GROUP in keys) for column in spread)
-
-
-def _is_in_group(column: str) -> bool:
-    return column.startswith(_in_group(""))
 
 
 def _columns_for(
@@ -393,12 +361,7 @@ def _columns_for(
     # what an input has already, if that is enough; else what readers would like; else all keys
     for port, child in enumerate(node.inputs):
         has = spread[child]
-        if not has or not _is_within(has, need.columns[port]):
-            continue
-        if all(map(_is_in_group, has)) and all(spread[other] == has for other in node.inputs):
-            # the group is compared with the group, so its fields are
-            return [has for _ in node.inputs]
-        if set(has) <= set(need.columns[port]):
+        if has and set(has) <= set(need.columns[port]):
             places = [need.columns[port].index(c) for c in has]
             return [tuple(columns[p] for p in places) for columns in need.columns]
     if all(spread[child] == () for child in node.inputs):
@@ -445,10 +408,7 @@ def _spread_of(
         case n.Union():
             return first if all(other == first for other in below) else None
         case _:
-            names = set(node.schema)
-            return (
-                first if all(c in names or (_is_in_group(c) and GROUP in names) for c in first) else None
-            )
+            return first if all(c in node.schema for c in first) else None
 
 
 def _staged(

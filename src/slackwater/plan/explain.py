@@ -75,7 +75,7 @@ def stages(root: Node, buckets: int | None = None) -> str:
         lines.append(described)
         plans = (*(mending.plan for mending in stage.mends), *stage.roots)
         shown = [node for node in walk(*plans) if not isinstance(node, _UNSEEN)]
-        labels = (_label(node).replace(GROUP, "group").replace("\0", "") for node in shown)
+        labels = (_label(node).replace(GROUP, "group.").replace("\0", "") for node in shown)
         lines += (f"    {label}" for label in labels)
     return "\n".join(lines)
 

@@ -234,6 +234,8 @@ class ClipBy(Node):
     input: Node
     other: Node
     on: tuple[str, ...]
+    nulls_match: tuple[str, ...] = ()
+    """the key columns in which null equals null: those that carry a group"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -292,6 +294,8 @@ class Join(Node):
     suffix: str
     broadcast: Side | None = None
     """the side that is sent to every bucket, so that the other one can stay where it is"""
+    nulls_match: tuple[str, ...] = ()
+    """the key columns, of both sides, in which null equals null: those that carry a group"""
 
     @cached_property
     def right_names(self) -> dict[str, str]:

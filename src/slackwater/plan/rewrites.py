@@ -5,14 +5,15 @@ about to run: `explain` shows the plan as it was written, with the dial placed. 
 makes is checked as any node is when it is built, and nodes that nothing has changed, sources above all,
 stay the same ones.
 
-**groups_at_once** replaces every `GroupApply` by its body over all groups at once. The group is carried
-through the body as one more column, a struct of the keys, which comes first in every schema there:
+**groups_at_once** replaces every `GroupApply` by its body over all groups at once. The keys are carried
+through the body as columns more, which come first in every schema there and have names of their own:
 
-    group_apply(keys, body)   =   select(keys, rest) . body' . select(group = struct(keys), *)
+    group_apply(keys, body)   =   select(keys, rest) . body' . select(carried = keys, *)
 
 where body' keeps groups apart: whatever looks at several rows of the body (aggregates, ranks, sessions,
-joins) also compares the group, and what compares whole rows (sets, bags, unions) does so anyway. The
-group of null keys is a group: a struct of nulls is not null, so that it equals itself in joins, too.
+joins) also compares the carried keys, and what compares whole rows (sets, bags, unions) does so anyway.
+The group of a null key is a group: in joins and clips, carried keys match where both are null. As keys
+are columns, what is promised of them is promised of groups.
 
 Not here: the choice of algorithms (properties.py), what nodes mean (oracle.py judges the rewrites).
 """
@@ -28,10 +29,11 @@ from slackwater.plan import nodes as n
 from slackwater.plan.knowledge import AllReported, OrderedBy, Unique
 from slackwater.plan.placement import placed
 
-__all__ = ["GROUP", "REWRITES", "groups_at_once", "in_user_terms", "rewritten"]
+__all__ = ["GROUP", "REWRITES", "groups_at_once", "in_user_terms", "rewritten", "user_name"]
 
-GROUP = "\0group"
-"""The column that carries the group. No user can have named one so by accident."""
+GROUP = "\x01group."
+"""How the names of columns begin that carry a key. No user can have named one so by accident.
+A zero would do as well, but that Arrow's C interface takes it for the end of the name."""
 
 _AS_THEY_ARE = (
     n.Where,
@@ -63,14 +65,16 @@ def rewritten(root: n.Node, *, turnable: bool = False) -> n.Node:
 
 
 def in_user_terms(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows that carry the group, with the keys as the columns that they were."""
-    while GROUP in rows.columns:
-        rest = [name for name in rows.columns if name != GROUP]
-        dtype = rows.schema[GROUP]
-        keys = [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
-        restored = [pl.col(GROUP).struct.field(key) for key in keys if key not in rest]
-        rows = rows.select(*restored, *rest)
-    return rows
+    """Rows that carry groups, with the keys as the columns that they were."""
+    rest = [name for name in rows.columns if not name.startswith(GROUP)]
+    keys = {user_name(name): name for name in reversed(rows.columns) if name.startswith(GROUP)}
+    restored = [pl.col(name).alias(key) for key, name in keys.items() if key not in rest]
+    return rows.select(*reversed(restored), *rest) if keys else rows
+
+
+def user_name(column: str) -> str:
+    """What the user calls a column that may be one of a group's keys."""
+    return column.replace(GROUP, "")
 
 
 def groups_at_once(root: n.Node) -> n.Node:
@@ -90,49 +94,47 @@ def _applied(node: n.GroupApply, rows: n.Node, keys: Iterable[str]) -> n.Node:
     keys = tuple(dict.fromkeys(keys))
     columns = node.argument.schema.names()
     assert GROUP not in columns, "the argument is as the user wrote it"
-    # without keys there is one group
-    group = {GROUP: pl.struct(*keys) if keys else pl.lit(0)}
-    body = _rebuilt(node, n.Select(rows, group | {name: pl.col(name) for name in columns}))
-    restored = {key: pl.col(GROUP).struct.field(key) for key in keys}
-    rest = {name: pl.col(name) for name in body.schema if name not in (GROUP, *keys)}
+    carried = {f"{GROUP}{key}": pl.col(key) for key in keys}
+    argument = n.Select(rows, carried | {name: pl.col(name) for name in columns})
+    body = _rebuilt(node, argument, tuple(carried))
+    restored = {key: pl.col(name) for key, name in zip(keys, carried, strict=True)}
+    rest = {name: pl.col(name) for name in body.schema if name not in (*carried, *keys)}
     return n.Select(body, restored | rest)
 
 
-def _rebuilt(node: n.GroupApply, argument: n.Node) -> n.Node:
+def _rebuilt(node: n.GroupApply, argument: n.Node, group: tuple[str, ...]) -> n.Node:
     """The body over an argument that carries the group; what is shared in it stays shared."""
     built: dict[n.Node, n.Node] = {node.argument: argument}
     inside = list(n.walk(node.body))
     loops = [inner for inner in inside if isinstance(inner, n.Fixpoint)]
-    arguments = {loop: _with_group(loop.argument, argument.schema[GROUP]) for loop in loops}
+    carried = {name: argument.schema[name] for name in group}
+    arguments = {loop: n.Argument(pl.Schema({**carried, **loop.argument.schema})) for loop in loops}
     built |= {loop.argument: carrying for loop, carrying in arguments.items()}
     for inner in inside:
         below = [built[child] for child in inner.inputs]
         if isinstance(inner, n.Fixpoint):
             built[inner] = n.Fixpoint(arguments[inner], *below)
         elif inner not in built:
-            built[inner] = _carrying(inner, below)
+            built[inner] = _carrying(inner, below, group)
     return built[node.body]
 
 
-def _with_group(argument: n.Argument, dtype: pl.DataType) -> n.Argument:
-    return n.Argument(pl.Schema({GROUP: dtype, **argument.schema}))
-
-
-def _carrying(node: n.Node, below: Sequence[n.Node]) -> n.Node:
+def _carrying(node: n.Node, below: Sequence[n.Node], group: tuple[str, ...]) -> n.Node:
     """A node of a body over inputs that carry the group: it keeps groups apart, and carries it on."""
     match node:
         case n.Select():
-            return n.over(node, below, columns={GROUP: pl.col(GROUP), **node.columns})
+            return n.over(node, below, columns={**{c: pl.col(c) for c in group}, **node.columns})
         case n.Aggregate() | n.Rank() | n.Session():
-            return n.over(node, below, keys=(GROUP, *node.keys))
+            return n.over(node, below, keys=(*group, *node.keys))
         case n.Join():
-            return n.over(node, below, on={GROUP: GROUP, **node.on})
+            both = {name: name for name in group}
+            return n.over(node, below, on=both | dict(node.on), nulls_match=group)
         case n.ClipBy():
-            return n.over(node, below, on=(GROUP, *node.on))
+            return n.over(node, below, on=(*group, *node.on), nulls_match=group)
         case n.GroupApply():
-            return _applied(node, below[0], (GROUP, *node.keys))
+            return _applied(node, below[0], (*group, *node.keys))
         case n.Punctuate(knowledge=Unique(columns)):
-            return n.over(node, below, knowledge=Unique((GROUP, *columns)))
+            return n.over(node, below, knowledge=Unique((*group, *columns)))
         case n.Punctuate(knowledge=OrderedBy() | AllReported() as known):
             raise PlanError(
                 f"group_apply: {known} cannot be said of each group by itself",
