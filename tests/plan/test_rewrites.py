@@ -149,3 +149,21 @@ def test_names_of_the_group_column_are_not_in_the_result() -> None:
     s = sw.stream({"k": str, "v": int})
     query = s.group_by("k").apply(lambda g: g.group_by("v").apply(lambda h: h.aggregate(n=sw.count())))
     assert rewritten(query.node).schema == pl.Schema({"k": pl.String, "v": pl.Int64, "n": pl.Int64})
+
+
+def test_people_read_the_names_that_they_have_given() -> None:
+    s = sw.stream({"k": str, "v": int})
+
+    def sums(group: sw.Query) -> sw.Query:
+        return group.group_by("v").apply(lambda inner: inner.aggregate(t=sw.sum("v")))
+
+    by_both = s.group_by("k").apply(sums)
+    running = by_both.open()
+    assert 't = Sum(col("v")) by k, v' in [status.settings for status in running.describe()]
+    too_large = [sw.insert(0, 1, k="a", v=2**62), sw.insert(0, 1, k="a", v=2**62)]
+    with pytest.raises(sw.OperatorError) as refusal:
+        running.push(s, [*too_large, sw.cti(2)])
+    assert "{'k': 'a', 'v': 4611686018427387904}" in str(refusal.value)
+    for text in (by_both.explain(format="stages", buckets=2), str(refusal.value)):
+        assert GROUP not in text
+    assert not any(GROUP in status.settings for status in running.describe())

@@ -320,7 +320,7 @@ def _as_integers(column: pl.Series) -> tuple[Ints, Mask | None]:
     dtype = column.dtype
     if dtype.is_numeric() and not column.null_count():
         return _numbers(column.to_numpy()), None
-    array = column.to_arrow()
+    array = column.alias("").to_arrow()
     validity, data = array.buffers()
     nulls = ~_bits(validity, array) if array.null_count else None
     if dtype == pl.Boolean:

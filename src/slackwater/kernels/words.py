@@ -34,13 +34,14 @@ def are_words(dtype: pl.DataType) -> bool:
 
 
 def hashed_words(column: pl.Series) -> Hashes:
-    """A number per value, the same for equal ones; a null has that of the empty string.
+    """A number per value, the same for equal ones; of a null any.
 
     >>> a, b, c = hashed_words(pl.Series(["tide", "ebb", "tide"]))
     >>> bool(a == c), bool(a == b)
     (True, False)
     """
-    array = column.to_arrow(compat_level=_OLDEST)
+    # names may hold what Arrow cannot hand over
+    array = column.alias("").to_arrow(compat_level=_OLDEST)
     _, offsets, data = array.buffers()
     if not len(array):
         return np.empty(0, dtype=np.uint64)

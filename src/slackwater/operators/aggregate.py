@@ -49,7 +49,7 @@ from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
 from slackwater.plan import nodes
 from slackwater.plan.aggregations import Aggregation, Count
-from slackwater.plan.rewrites import in_user_terms
+from slackwater.plan.rewrites import in_user_terms, user_name
 from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import is_worth_a_sweep
 from slackwater.timelines import Said, Timelines, Touched, Weights
@@ -175,7 +175,7 @@ class Aggregate:
             who = f"group {key}, from" if key else "from"
             raise OperatorError(
                 problem.fact,
-                detail=f"{self.node.describe()}: {who} {show(int(said.vs[at]))} on",
+                detail=f"{user_name(self.node.describe())}: {who} {show(int(said.vs[at]))} on",
                 hint="cast the column to pl.Decimal(38, 0), whose sums are exact, or to a float",
             ) from problem
         columns = [results[name] for name in self.node.aggregations]

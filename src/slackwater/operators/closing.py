@@ -234,8 +234,9 @@ class Ports:
         if len(others) and ctis[port] > ctis[1 - port]:
             both = others.combined([Punctuation(ctis[port])])
             others.forget(both)
-        key = np.flatnonzero(self.until[: self.known, 1 - port] > ctis[1 - port])
-        return self._closed(key, ctis, both)
+        beyond = np.flatnonzero(self.until[: self.known, 1 - port] > ctis[1 - port])
+        key, until, is_news, _ = self._closed(beyond, ctis, both)
+        return Closed(key[is_news], until[is_news], is_news[is_news], both)
 
     def _closed(self, key: Ints, ctis: Sequence[int], both: list[Promise]) -> Closed:
         now = self.frontier(key, ctis)

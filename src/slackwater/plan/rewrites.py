@@ -72,9 +72,9 @@ def in_user_terms(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*reversed(restored), *rest) if keys else rows
 
 
-def user_name(column: str) -> str:
-    """What the user calls a column that may be one of a group's keys."""
-    return column.replace(GROUP, "")
+def user_name(text: str) -> str:
+    """A text with columns of which some carry a key, as the user calls them."""
+    return text.replace(GROUP, "")
 
 
 def groups_at_once(root: n.Node) -> n.Node:

@@ -52,7 +52,7 @@ from slackwater.plan.nodes import (
     walk,
 )
 from slackwater.plan.properties import output_latencies
-from slackwater.plan.rewrites import in_user_terms, rewritten
+from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
@@ -204,7 +204,8 @@ class Running:
     def place(self) -> str:
         """Which operator this is, for people: there may be one such for every source."""
         sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
-        return f"{self.node.name} {self.node.describe()}".rstrip() + f" over {', '.join(sources)}"
+        about = user_name(self.node.describe())
+        return f"{self.node.name} {about}".rstrip() + f" over {', '.join(sources)}"
 
     def _carried(self, control: Control) -> Control:
         if len(self.inbound) > 1:

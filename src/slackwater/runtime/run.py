@@ -25,6 +25,7 @@ from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Node, Source
 from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
+from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
@@ -208,7 +209,7 @@ class Execution:
         return [
             Status(
                 operator.node.name,
-                operator.node.describe(),
+                user_name(operator.node.describe()),
                 operator.rows_in,
                 operator.rows_out,
                 operator.promised.cti,
