@@ -232,6 +232,29 @@ class _Guardians:
             return bool(self._known) and not self._files
 
 
+class _Signals:
+    """Whether it was told to end: soon, for nobody is to wait here, least of all who holds the lock.
+
+    Python runs a handler in the main thread, and that one may be about to wait for a connection: then
+    the handler would run when the next one comes. What is written to a pipe is there at once.
+    """
+
+    def __init__(self) -> None:
+        self._told, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        # without a handler the process would end where it stands
+        signal.signal(signal.SIGTERM, _nothing)
+
+    @property
+    def told_to_end(self) -> bool:
+        return bool(select.select([self._told], [], [], 0)[0])
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
 class _Keeper:
     def __init__(self, quarters: Quarters, slot: int) -> None:
         self._quarters, self._slot = quarters, slot
@@ -240,20 +263,16 @@ class _Keeper:
         self._hosts: dict[tuple[str, str], Host] = {}
         self._inode: int | None = None
         self._asked_last = time.monotonic()
-        self._told_to_end = False
+        self._signals = _Signals()
         self.guardians = _Guardians()
 
     def listens(self) -> None:
         """Its socket is there."""
         self._inode = inode_of(self._quarters.socket(self._slot))
 
-    def end(self, *_: object) -> None:
-        """End soon: nobody is to wait for it here, least of all who holds the lock of its slot."""
-        self._told_to_end = True
-
     def watch(self) -> None:
         """End when nobody needs it."""
-        while not (self.guardians.wait(1.0) or self._told_to_end or self._is_idle):
+        while not (self.guardians.wait(1.0) or self._signals.told_to_end or self._is_idle):
             pass
         try:
             self._quarters.leave(self._slot, self._inode)
@@ -333,7 +352,6 @@ def main(run: str, slot: int, guardian: int) -> None:
     quarters = Quarters(run)
     keeper = _Keeper(quarters, slot)
     keeper.guardians.add(guardian)
-    signal.signal(signal.SIGTERM, keeper.end)
     with Listener(str(quarters.socket(slot)), family="AF_UNIX", authkey=quarters.key) as listener:
         keeper.listens()
         threading.Thread(target=keeper.watch, daemon=True).start()
