@@ -17,6 +17,7 @@ from tests.spark.broker import Topics, broker
 from tests.spark.jars import jars
 
 import slackwater as sw
+from slackwater.rows import changelog
 from slackwater.spark import sinks
 
 COLUMNS = {"k": int, "v": float}
@@ -234,6 +235,45 @@ def test_promises_about_keys_come_among_the_records(spark: Any, topics: Topics, 
         assert not len(handle.ledger)
     finally:
         handle.stop()
+
+
+@pytest.mark.parametrize("value", ["json", "arrow"])
+def test_promises_about_keys_go_from_query_to_query_through_a_topic(
+    spark: Any, topics: Topics, tmp_path: Path, value: Any
+) -> None:
+    """What the first promises of its answer closes groups of the second, which has no ctis."""
+    topic = topics.create(f"promised-{value}", 2)
+    inserts = [sw.insert(n, None, k=n % 3, v=1.0) for n in range(6)]
+    told = [*inserts, sw.punctuation(k=1), sw.punctuation(k=sw.between(5, 9))]
+    (tmp_path / "rows").mkdir()
+    rows = changelog(sw.Batch.of(told, s.schema))
+    rows.write_parquet(tmp_path / "rows" / "0.parquet")
+    source = sw.read_files(str(tmp_path / "rows"), pattern="pattern", **FORM)
+    to = sinks.Kafka(servers=topics.servers, topic=topic, value=value, key=["k"])
+    first = s.where(sw.col("v") > 0).start(
+        spark, {s: source}, sink=to, checkpoint=str(tmp_path / "first")
+    )
+    given = sw.read_kafka(topics.servers, topic, value=value, pattern_column="pattern", **FORM)
+    counted = s.group_by("k").aggregate(n=sw.count())
+    second = counted.start(
+        spark,
+        {s: given},
+        sink=sinks.Memory(settled=True),
+        checkpoint=str(tmp_path / "second"),
+        on_invalid=sw.LEDGER,
+    )
+    try:
+        first.process_all_available()
+        second.process_all_available()
+        assert second.output.history().rows() == [(1, 1, 1, 4), (1, 2, 4, sw.INF)]
+        late = [{"kind": "insert", "vs": 9, "ve": None, "new_ve": None, "k": 7, "v": 1.0}]
+        topics.write(topic, 0, [json.dumps(row).encode() for row in late] if value == "json" else [])
+        second.process_all_available()
+        reasons = [entry.reason for entry in second.ledger]
+        assert reasons == (["promise broken"] if value == "json" else [])
+    finally:
+        first.stop()
+        second.stop()
 
 
 def test_an_idle_partition_does_not_hold_the_promise_back(

@@ -2,8 +2,10 @@
 
 Rows go to the partition that the hash of their key columns says (of all columns, if there are none), so
 that an adjust follows the insert that it adjusts. One task writes one partition: its rows in the order
-of the buckets, then what all buckets together promise, as a record of kind "cti". So a query that reads
-the topic gets rows and promises per partition, in order.
+of the buckets, then what all buckets together promise, as a record of kind "cti". What they promise of
+payloads the driver knows when it has heard of them all: it adds records of kind "punctuation" to every
+partition before the next batch begins. So a query that reads the topic gets rows and promises per
+partition, in order.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.parcels import SINK, From, Parcel, from_arrow, in_order, spread, to_arrow
 from slackwater.errors import PlanError
 from slackwater.events import Batch
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Punctuation, is_of_payloads
 from slackwater.rows import changelog
 from slackwater.spark import kafka
 from slackwater.spark.news import ANSWER, is_answer
@@ -49,6 +51,9 @@ class Kafka(Sink):
                      times of a zone are told in UTC
     value="arrow"    a record for many rows: the same columns; no key
 
+    Ranges, lists and nulls that are promised stand in a field `pattern`, as JSON; who reads the topic
+    says pattern_column="pattern".
+
     The number of partitions is fixed for a checkpoint when a query is started first. `options` are more
     options of Spark's connector, such as "kafka.security.protocol".
     """
@@ -59,6 +64,8 @@ class Kafka(Sink):
     key: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = None
+    session: SparkSession | None = field(default=None, repr=False, compare=False)
+    """of the query, once it is started"""
 
     def __post_init__(self) -> None:
         if self.value not in ("json", "arrow"):
@@ -86,7 +93,7 @@ class Kafka(Sink):
             if self.partitions is None
             else self.partitions
         )
-        return replace(self, partitions=count)
+        return replace(self, partitions=count, session=spark)
 
     def in_tasks(self, schema: pl.Schema) -> Rewrites:
         """Spread rows over partitions; a promise goes to each of them."""
@@ -121,11 +128,26 @@ class Kafka(Sink):
                 .repartitionById(self.partitions, "bucket")
                 .mapInArrow(_writing(self.value, tuple(self.key), schema), _COLUMNS)
             )
-            told = {**self.options, "kafka.bootstrap.servers": self.servers, "topic": self.topic}
-            records.write.format("kafka").options(**told).save()
+            self._write(records)
             yield kept.withColumn("data", when(~answer, col("data")))
         finally:
             kept.unpersist()
+
+    def take(self, said: Batch, batch: int, promise: int) -> None:
+        """Promises about payloads; that a repeated batch writes them again does no harm."""
+        told = [placed.control for placed in said.controls if is_of_payloads(placed.control)]
+        if not told:
+            return
+        assert self.partitions is not None, "it was prepared"
+        assert self.session is not None, "it was prepared"
+        frame = changelog(Batch.empty(said.schema).followed_by(told))
+        values = _lines(frame) if self.value == "json" else _arrow(frame)
+        everywhere = [(partition, value) for partition in range(self.partitions) for value in values]
+        self._write(self.session.createDataFrame(everywhere, "partition int, value binary"))
+
+    def _write(self, records: DataFrame) -> None:
+        told = {**self.options, "kafka.bootstrap.servers": self.servers, "topic": self.topic}
+        records.write.format("kafka").options(**told).save()
 
 
 _COLUMNS = "partition int, key binary, value binary, headers array<struct<key string, value binary>>"
@@ -224,7 +246,10 @@ def _number_text(value: float | None) -> float | str | None:
 
 
 def _as_arrow(rows: Batch, promise: int) -> list[bytes]:
-    frame = _followed(rows, promise)
+    return _arrow(_followed(rows, promise))
+
+
+def _arrow(frame: pl.DataFrame) -> list[bytes]:
     table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
     starts = range(0, table.num_rows, _MOST_ROWS)
     return [value for start in starts for value in _streams(table.slice(start, _MOST_ROWS))]

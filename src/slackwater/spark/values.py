@@ -242,6 +242,10 @@ def arrow_reader(form: Form, schema: pl.Schema) -> Reader:
             try:
                 table = pa.ipc.open_stream(value).read_all()
                 table.validate(full=True)
+                if form.pattern is not None and form.pattern not in table.column_names:
+                    # only who promises ranges and lists needs it
+                    none = pa.nulls(table.num_rows, pa.large_string())
+                    table = table.append_column(form.pattern, none)
                 missing = [name for name in needed if name not in table.column_names]
                 rows: Any = None if missing else pl.from_arrow(table.select(needed))
             except (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError) as problem:
