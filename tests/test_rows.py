@@ -17,7 +17,8 @@ from slackwater.errors import InvalidElement, PlanError
 from slackwater.events import Adjust, Batch, Element, Insert, adjust, insert
 from slackwater.history import History
 from slackwater.ledger import Ledger
-from slackwater.punctuations import cti, external_cti
+from slackwater.patterns import between
+from slackwater.punctuations import cti, external_cti, punctuation
 from slackwater.rows import changelog, from_dataframe, from_open_close
 from slackwater.times import INF
 from slackwater.validity import Validator
@@ -607,3 +608,15 @@ def test_counts_of_a_disordered_stream_are_rows() -> None:
     assert ledger.counts()["unknown kind"] == 4
     with pytest.raises(PlanError, match="only a changelog has counts"):
         from_dataframe(table, vs="vs", count="n")
+
+
+def test_who_knows_no_patterns_is_told_nothing_instead_of_more() -> None:
+    """With the constant alone it would be a promise about all rows with that key."""
+    told = [punctuation(k=2, s=None), punctuation(k=2, s=between("a", "b"))]
+    frame = changelog(Batch.of(told, pl.Schema({"k": pl.Int64(), "s": pl.String()})))
+    assert frame["k"].to_list() == [None, None]
+    form: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve"}
+    assert list(from_dataframe(frame, pattern="pattern", **form)) == told
+    ledger = Ledger()
+    assert not list(from_dataframe(frame.drop("pattern"), ledger=ledger, **form))
+    assert [entry.reason for entry in ledger] == ["punctuation without values"] * 2

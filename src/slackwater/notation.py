@@ -1,12 +1,17 @@
 """Patterns as text: how a punctuation is a row of a table.
 
-A row of kind "punctuation" has the columns of any other. Its constants are values of their own columns;
-what is no constant, or a null, stands in the column `pattern`, as JSON by column:
+A row of kind "punctuation" has the columns of any other. If it is about constants alone, they are values
+of their own columns. If anything in it is no constant, or a null, all of it stands in the column
+`pattern`, as JSON by column:
 
     {"temp": {"low": 20, "high": 95, "closed": "left"}, "item": {"one_of": [1001, 2004]}, "k": null}
 
-That is null where the constants say all. `vs` is the sync from which on it holds (null: all), `ve` the
-one before which it does (null or INF: for ever).
+So a reader that has not been told of that column finds nothing, instead of the half of a promise that
+says more than the whole. (A constant for which JSON has no form, such as a list, stays in its column.)
+Written by others, constants may stand in their columns beside a pattern.
+
+`vs` is the sync from which on it holds (null: all), `ve` the one before which it does (null or INF: for
+ever).
 
 The three goals of paper 4 section 7.1: a punctuation is about as large as a row of what it describes,
 for it is one; readers who do not understand it are not misled, for they go by the kind; and which rows
@@ -39,18 +44,30 @@ from slackwater.patterns import (
 
 __all__ = ["read_patterns", "written"]
 
+_PLAIN = (bool, int, float, str, Decimal, dt.date, dt.time, dt.timedelta)
+"""what JSON has a form for, be it as a text"""
 
-def written(patterns: Mapping[str, Pattern]) -> str | None:
-    """What of these is not said by values of their columns.
+
+def written(patterns: Mapping[str, Pattern]) -> tuple[str | None, dict[str, Any]]:
+    """What stands in the column of patterns, if anything; and the values of other columns.
 
     >>> written({"k": Constant(7), "temp": between(20, None), "n": Constant(None)})
-    '{"temp": {"low": 20}, "n": null}'
+    ('{"k": 7, "temp": {"low": 20}, "n": null}', {})
+    >>> written({"k": Constant(7)})
+    (None, {'k': 7})
     """
+    constants = {name: each.value for name, each in patterns.items() if isinstance(each, Constant)}
+    others = [each for each in patterns.values() if not isinstance(each, Constant | Any_)]
+    if not others and None not in constants.values():
+        return None, constants
     said: dict[str, Any] = {}
+    apart: dict[str, Any] = {}
     for name, pattern in patterns.items():
         match pattern:
-            case Constant(None):
-                said[name] = None
+            case Constant(value) if value is None or isinstance(value, _PLAIN):
+                said[name] = _written(value)
+            case Constant(value):
+                apart[name] = value
             case OneOf(values):
                 said[name] = {"one_of": [_written(value) for value in values]}
             case Range(low, high):
@@ -60,8 +77,8 @@ def written(patterns: Mapping[str, Pattern]) -> str | None:
                 closed = closed_name(pattern)
                 said[name] |= {} if closed == "both" else {"closed": closed}
             case _:
-                assert isinstance(pattern, Constant | Any_), "what is empty promises nothing"
-    return json.dumps(said) if said else None
+                assert isinstance(pattern, Any_), "what is empty promises nothing"
+    return json.dumps(said), apart
 
 
 def read_patterns(text: str, schema: Mapping[str, pl.DataType]) -> dict[str, Pattern]:
@@ -108,7 +125,7 @@ def _written(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, _PLAIN):
         return value
     raise InvalidElement(
         f"{value!r} cannot be written in a pattern", hint="as a constant it is a value of its column"

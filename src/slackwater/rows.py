@@ -526,9 +526,8 @@ def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.Da
 def _row_of(told: Punctuation) -> dict[str, Any]:
     if told.is_cti:
         return {"kind": "cti", "vs": told.before}
-    values = {name: p.value for name, p in told.columns if isinstance(p, Constant)}
     since = None if told.since == BEGIN else told.since
-    pattern = written(dict(told.columns))
+    pattern, values = written(dict(told.columns))
     return {"kind": "punctuation", "vs": since, "ve": told.before, "pattern": pattern, **values}
 
 
