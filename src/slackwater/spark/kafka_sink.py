@@ -51,8 +51,8 @@ class Kafka(Sink):
                      times of a zone are told in UTC
     value="arrow"    a record for many rows: the same columns; no key
 
-    Ranges, lists and nulls that are promised stand in a field `pattern`, as JSON; who reads the topic
-    says pattern_column="pattern".
+    A promise with ranges, lists or nulls stands in a field `pattern`, as JSON; who reads the topic says
+    pattern_column="pattern".
 
     The number of partitions is fixed for a checkpoint when a query is started first. `options` are more
     options of Spark's connector, such as "kafka.security.protocol".
