@@ -19,6 +19,7 @@ import polars as pl
 
 __all__ = [
     "FEW",
+    "blank",
     "column_of",
     "framed",
     "nothing",
@@ -60,10 +61,16 @@ def _null(name: str, dtype: pl.DataType) -> pl.Series:
     return pl.Series(name, [None], dtype)
 
 
+@lru_cache(maxsize=1024)
+def blank(rows: int) -> pl.DataFrame:
+    """Rows without columns."""
+    return pl.DataFrame(height=rows)
+
+
 def framed(columns: Sequence[pl.Series], rows: int) -> pl.DataFrame:
     """Columns as a frame, of which there may be none."""
     if not columns:
-        return pl.DataFrame(height=rows)
+        return blank(rows)
     first, *others = columns
     return first.to_frame().hstack(others) if others else first.to_frame()
 
@@ -83,7 +90,10 @@ def taken(frame: pl.DataFrame, rows: npt.NDArray[np.integer[Any]]) -> pl.DataFra
     [('c',), ('a',)]
     """
     if not frame.width:
-        return pl.DataFrame(height=len(rows))
+        return blank(len(rows))
+    if len(rows) == 1:
+        [row] = rows.tolist()
+        return framed([column.new_from_index(row, 1) for column in frame.get_columns()], 1)
     places = column_of("", rows.astype(np.uint32))
     return framed([column[places] for column in frame.get_columns()], len(rows))
 

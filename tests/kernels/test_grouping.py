@@ -44,6 +44,8 @@ def test_values_and_null_have_numbers_and_come_back(dtype: pl.DataType) -> None:
     numbers = keys.number(column.to_frame())
     assert numbers.tolist() == [0, 1, 2, 0, 1, 2]
     assert keys.take(np.array([2, 1, 0])).to_series().equals(column[[2, 1, 0]], null_equal=True)
+    for wanted in ([2, 0], [1, 2]):
+        assert repr(keys.tuples(np.array(wanted))) == repr(column[wanted].to_frame().rows())
 
 
 @each_type

@@ -6,13 +6,17 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.columns import FEW
 from slackwater.kernels.words import hashed_words
 
 
 @given(st.lists(st.binary(max_size=40)))
 def test_a_hash_is_that_of_the_bytes_wherever_they_lie(words: list[bytes]) -> None:
-    together = hashed_words(pl.Series(words, dtype=pl.Binary)).tolist()
-    assert together == [hashed_words(pl.Series([word], dtype=pl.Binary))[0] for word in words]
+    apart = [hashed_words(pl.Series([word], dtype=pl.Binary))[0] for word in words]
+    assert hashed_words(pl.Series(words, dtype=pl.Binary)).tolist() == apart
+    # many are read from Arrow's buffers
+    many = pl.Series([*words, *[None] * (FEW + 1)], dtype=pl.Binary)
+    assert hashed_words(many).tolist()[: len(words)] == apart
 
 
 @given(st.lists(st.text(max_size=20), min_size=1), st.data())

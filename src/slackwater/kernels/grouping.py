@@ -16,6 +16,7 @@ compared with every slot of its hash until one is equal.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import polars as pl
 import pyarrow as pa
 from numba import njit
 
-from slackwater.columns import FEW, column_of, framed, nulls_in, some_columns, taken
+from slackwater.columns import FEW, blank, column_of, framed, nulls_in, some_columns, taken
 from slackwater.identity import PLAIN, hash_rows, identity, same
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.chunks import Chunks
@@ -48,6 +49,8 @@ _AHEAD = 8
 """rounds between fetching a place and going there"""
 _NAN = np.array([np.nan]).view(np.int64)[0]
 _SIGN = np.int64(-(2**63))
+_NUMBERS = ([pl.Int64()], [pl.Float64()])
+"""schemas of one number, of which Python has the values at once"""
 
 
 @dataclass(slots=True)
@@ -80,10 +83,21 @@ class Keys:
     def take(self, numbers: Ints) -> pl.DataFrame:
         """The keys with these numbers, row by row."""
         if not self.schema:
-            return pl.DataFrame(height=len(numbers))
+            return blank(len(numbers))
         if self.is_fixed:
             return self._decoded(_rows(self.values, numbers))
         return self.rows.take(numbers)
+
+    def tuples(self, numbers: Ints) -> list[tuple[Any, ...]]:
+        """The same as Python's values."""
+        if self.is_fixed and len(numbers) <= FEW and self.schema.dtypes() in _NUMBERS:
+            [dtype] = self.schema.dtypes()
+            rows = _rows(self.values, numbers)
+            if not rows[:, -1].any():
+                column = np.ascontiguousarray(rows[:, 0])
+                values = column.view(np.float64) if dtype == pl.Float64 else column
+                return [(value,) for value in values.tolist()]
+        return self.take(numbers).rows()
 
     def number(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; keys that are new get one."""
@@ -304,6 +318,7 @@ def is_fixed(dtype: pl.DataType) -> bool:
     return _is_fixed(dtype)
 
 
+@lru_cache
 def _is_fixed(dtype: pl.DataType) -> bool:
     if dtype in (pl.Int128, pl.UInt128):
         return False

@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slackwater.columns import framed, some_columns
+from slackwater.columns import blank, framed, some_columns
 from slackwater.consistency import OutputLatency
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
@@ -142,7 +142,7 @@ class Aggregate:
         labels = np.zeros((len(key), self.held.labels), dtype=np.int64)
         pairs = zip(_times(rows), _times(sums), strict=True)
         vs, old_ve, new_ve = (np.concatenate(pair) for pair in pairs)
-        both = Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(key)))
+        both = Batch(vs, old_ve, new_ve, blank(len(key)))
         return self._taken_in(state, both, Weights(key, labels, weights))
 
     def _taken_in(self, state: State, rows: Batch, weights: Weights) -> Batch:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class Fold:
         is_read = moves[:, kernels.S_COUNT] == 0
         moves = moves[is_read | ((moves[:, kernels.S_LABELS] >> member) & 1 == 1)]
         changes = moves[moves[:, kernels.S_COUNT] != 0]
-        rows = known.take(np.ascontiguousarray(changes[:, a])).rows()
+        rows = known.tuples(np.ascontiguousarray(changes[:, a]))
         starts = [0] * len(changes) if b is None else changes[:, b].tolist()
         items = rows if self.start is None else zip(starts, rows, strict=True)
         waiting = iter(items)
@@ -99,7 +100,7 @@ class Fold:
         """So many copies of an item more, or less."""
         size, group = groups.get(key) or (0, self.new())
         change = self.add if count > 0 else self.remove
-        for _ in range(abs(count)):
+        for _ in range(count if count > 0 else -count):
             group = change(group, item)
         if size + count:
             groups[key] = size + count, group
@@ -168,7 +169,7 @@ def fold_of(
             Product,
             lambda product, row: product.times(row[0]),
             lambda product, row: product.without(row[0]),
-            lambda product: _product(product, who, dtype),
+            partial(_whole, who) if dtype.is_integer() else Product.as_float,
         )
     assert isinstance(aggregation, agg.Fold), aggregation
     any_order = "it is called with every value that comes and goes, in any order"
@@ -229,9 +230,8 @@ def _columns(group: list[Any]) -> list[list[Any]]:
     return [list(column) for column in zip(*(values for _, values in group), strict=True)]
 
 
-def _product(product: Product, who: str, dtype: pl.DataType) -> float | int:
-    if not dtype.is_integer():
-        return product.as_float()
+def _whole(who: str, product: Product) -> int:
+    """The product of integers."""
     whole = product.as_integer()
     if whole is None:
         raise NoResult(

@@ -65,7 +65,7 @@ import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
-from slackwater.columns import framed, nothing, taken, true_in
+from slackwater.columns import blank, framed, nothing, taken, true_in
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
@@ -191,7 +191,7 @@ class Join:
             seen = max([seen, *(int(part.sync.max(initial=BEGIN)) for part in whole)])
         alone: list[Batch] = []
         for side, own in state.alone.items():
-            if changes is None or met is None:
+            if changes is None or met is None or (side != port and not len(met.vs)):
                 changed = own.advance(seen)
             else:
                 row = _numbers(port, changes, met)[side]
@@ -210,7 +210,7 @@ class Join:
         names = list(self.node.on)
         if columns == names:
             return payload
-        renamed = [payload[c].alias(name) for c, name in zip(columns, names, strict=True)]
+        renamed = [payload.get_column(c).alias(name) for c, name in zip(columns, names, strict=True)]
         return framed(renamed, payload.height)
 
     def _pairs(
@@ -254,17 +254,19 @@ class Join:
 
     def _payload(self, state: State, numbers: tuple[Ints, Ints]) -> pl.DataFrame:
         left, right = (side.payloads.take(n) for side, n in zip(state.sides, numbers, strict=True))
-        renamed = [right[name].alias(called) for name, called in self.node.right_names.items()]
+        renamed = [
+            right.get_column(name).alias(called) for name, called in self.node.right_names.items()
+        ]
         return framed([*left.get_columns(), *renamed], left.height)
 
     def _alone(self, port: int, rows: Batch) -> Batch:
         """Rows of one side as they look without a partner: keys are known, the other columns null."""
         node, payload = self.node, rows.payload
         if port == _RIGHT:
-            known = {left: payload[right] for left, right in node.on.items()}
-            known |= {called: payload[name] for name, called in node.right_names.items()}
+            known = {left: payload.get_column(right) for left, right in node.on.items()}
+            known |= {called: payload.get_column(name) for name, called in node.right_names.items()}
         else:
-            known = {name: payload[name] for name in node.left.schema}
+            known = {name: payload.get_column(name) for name in node.left.schema}
         columns = [
             known[name].alias(name) if name in known else nothing(name, dtype, rows.rows)
             for name, dtype in node.schema.items()
@@ -468,7 +470,7 @@ def _is_ordered(state: State, rows: Batch) -> bool:
 
 def _lacks(rows: Batch, columns: list[str]) -> npt.NDArray[np.bool_] | None:
     """Which rows have no value in some key column; None if there are no such rows."""
-    nullable = [name for name in columns if rows.payload[name].null_count()]
+    nullable = [name for name in columns if rows.payload.get_column(name).null_count()]
     if not nullable:
         return None
     null = rows.payload.select(pl.any_horizontal(pl.col(nullable).is_null())).to_series()
@@ -480,7 +482,7 @@ def _covered(covered: Runs, rows: Batch, key: Ints, keys: int) -> tuple[Batch, I
     one = np.zeros((rows.rows, 2), dtype=np.int64)
     one[:, 0] = 1
     key, vs, old_ve, new_ve = covered.absorb(rows, key, one, keys, BEGIN)
-    return Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(key))), key
+    return Batch(vs, old_ve, new_ve, blank(len(key))), key
 
 
 def _numbers(port: int, changes: Changes, met: Meetings) -> tuple[Ints, Ints]:
@@ -491,13 +493,15 @@ def _numbers(port: int, changes: Changes, met: Meetings) -> tuple[Ints, Ints]:
 
 def _lives(own: Changes | None, met: Meetings, row: Ints) -> tuple[Batch, Ints, Ints]:
     """How the lifetimes of events and of their pairs change; whose; and which of the two it is."""
-    columns = [(met.vs, met.old_ve, met.new_ve, row)]
+    columns: tuple[Ints, ...] = met.vs, met.old_ve, met.new_ve, row
     if own is not None:
-        columns.append((own.vs, own.before, own.now, own.row))
-    vs, old_ve, new_ve, row = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    is_own = np.arange(len(vs)) >= len(met.vs)
-    copies = np.column_stack([is_own, ~is_own]).astype(np.int64)
-    return Batch(vs, old_ve, new_ve, pl.DataFrame(height=len(vs))), row, copies
+        mine = own.vs, own.before, own.now, own.row
+        columns = tuple(map(np.concatenate, zip(columns, mine, strict=True)))
+    vs, old_ve, new_ve, row = columns
+    copies = np.zeros((len(vs), 2), dtype=np.int64)
+    copies[: len(met.vs), 1] = 1
+    copies[len(met.vs) :, 0] = 1
+    return Batch(vs, old_ve, new_ve, blank(len(vs))), row, copies
 
 
 def _is_empty(state: State, side: int, key: Ints) -> Mask:

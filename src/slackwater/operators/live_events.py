@@ -284,8 +284,10 @@ def _writable(column: Ints) -> Ints:
 
 def stable_order(times: Ints) -> Ints:
     """The order by time, equal ones as they are; sorted as one number with their place if that fits."""
+    if len(times) < 2:
+        return np.arange(len(times))
     bits = len(times).bit_length()
-    first, last = (int(times.min()), int(times.max())) if len(times) else (0, 0)
+    first, last = int(times.min()), int(times.max())
     if (last - first).bit_length() + bits > 63:
         return np.argsort(times, kind="stable")
     order: Ints = times - first

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slackwater.columns import column_of, framed, some_columns, taken
+from slackwater.columns import blank, column_of, framed, some_columns, taken
 from slackwater.identity import same
 from slackwater.kernels.chunks import Chunks
 
@@ -100,7 +100,7 @@ class Payloads:
         """
         before, self.height = self.height, self.height + len(places)
         for name, column in self.columns.items():
-            column.append(frame[name], places, before)
+            column.append(frame.get_column(name), places, before)
         if self.others:
             some = some_columns(frame, self.others)
             self.rest.append(some if len(places) == some.height else taken(some, places))
@@ -108,7 +108,7 @@ class Payloads:
     def take(self, numbers: Ints) -> pl.DataFrame:
         """The rows with these numbers."""
         if not self.schema:
-            return pl.DataFrame(height=len(numbers))
+            return blank(len(numbers))
         others = self.rest.take(numbers) if self.others else self.rest.frame
         columns = [
             self.columns[name].take(name, numbers) if name in self.columns else others.get_column(name)
@@ -120,7 +120,9 @@ class Payloads:
         """Whether rows of the store and rows of the frame are the same in these columns."""
         others = [name for name in names if name not in self.columns]
         for name in names:
-            if name in self.columns and not self.columns[name].are(numbers, frame[name], places):
+            if name in self.columns and not self.columns[name].are(
+                numbers, frame.get_column(name), places
+            ):
                 return False
         if not others:
             return True

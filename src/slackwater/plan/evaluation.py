@@ -24,6 +24,8 @@ from slackwater.plan.overflow import overflows
 __all__ = ["Formula", "NoValue", "evaluate"]
 
 _FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, Failed)
+_CASTS = (pl.Float64(), pl.Int64(), pl.Decimal(38, 0), pl.String())
+"""types that a column is cast to more often than to others"""
 _VALUE, _OVERFLOW = "\0value", "\0overflow"
 
 
@@ -60,6 +62,8 @@ class Formula:
     who: str
     _column: str | None = field(init=False)
     """the column that it is, if it is nothing more"""
+    _cast: tuple[str, pl.DataType] | None = field(init=False)
+    """the column of which it is a cast, and to which type, if it is nothing more"""
     _zeros: list[str] = field(init=False)
     """the columns that it reads in which there may be two zeros"""
     _functions: dict[str, tuple[Function, list[Formula]]] = field(init=False)
@@ -74,6 +78,7 @@ class Formula:
         object.__setattr__(self, "_functions", arguments)
         is_column = self.expression.meta.is_column() and not functions
         object.__setattr__(self, "_column", self.expression.meta.output_name() if is_column else None)
+        object.__setattr__(self, "_cast", None if functions else _cast_of(self.expression))
         read = [n for n in dict.fromkeys(self.expression.meta.root_names()) if n in self.schema]
         object.__setattr__(self, "_zeros", [name for name in read if has_zeros(self.schema[name])])
         columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
@@ -94,6 +99,10 @@ class Formula:
     def _values(self, payload: pl.DataFrame) -> pl.Series:
         if self._column is not None:
             return with_one_zero(payload[self._column]) if self._zeros else payload[self._column]
+        if self._cast is not None and not self._zeros:
+            # without a query of polars, which takes longer than a batch of one
+            name, dtype = self._cast
+            return payload.get_column(name).cast(dtype)
         frame = payload
         if self._zeros:
             frame = frame.with_columns(with_one_zero(frame[name]) for name in self._zeros)
@@ -139,6 +148,19 @@ class Formula:
 def evaluate(expression: pl.Expr, payload: pl.DataFrame, who: str) -> pl.Series:
     """One value per row, once. Who asks for every batch keeps a `Formula`."""
     return Formula(expression, payload.schema, who).values(payload)
+
+
+def _cast_of(expression: pl.Expr) -> tuple[str, pl.DataType] | None:
+    """The column and the type, if the expression is a cast that fails where a value does not fit.
+
+    >>> _cast_of(pl.col("x").cast(float))
+    ('x', Float64)
+    """
+    for dtype in _CASTS if "cast" in str(expression) else ():
+        match expression.meta.pop():
+            case [inner] if inner.meta.is_column() and expression.meta.eq(inner.cast(dtype)):
+                return inner.meta.output_name(), dtype
+    return None
 
 
 def _named(payload: pl.DataFrame, row: int) -> dict[str, Any]:
