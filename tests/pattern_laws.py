@@ -138,13 +138,18 @@ class Trial:
     def push(self, query: sw.Query, part: Iterable[Element]) -> list[Element]:
         """One batch in, what follows out."""
         source, batch = _source(query), sw.Batch.of(part, query.schema)
+        said = self.hear(self.execution.push(source, batch))
+        self.inputs[source].bag.take_in(batch)
+        self.inputs[source].promises += (box for p in batch.controls for box in boxes(p.control))
+        return said
+
+    def hear(self, batches: Iterable[sw.Batch]) -> list[Element]:
+        """What the plan says."""
         said: list[Element] = []
-        for out in self.execution.push(source, batch):
+        for out in batches:
             said += out
             self.output.bag.take_in(out)
             self.output.promises += (box for p in out.controls for box in boxes(p.control))
-        self.inputs[source].bag.take_in(batch)
-        self.inputs[source].promises += (box for p in batch.controls for box in boxes(p.control))
         return said
 
     def told_by(self, query: sw.Query) -> Told:

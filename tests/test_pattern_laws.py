@@ -107,9 +107,7 @@ NOT_YET_ONCE = {
 }
 
 
-def _drawn(
-    data: st.DataObject, trial: Trial, **options: Any
-) -> Iterator[tuple[sw.Query, list[Element]]]:
+def drawn(data: st.DataObject, trial: Trial, **options: Any) -> Iterator[tuple[sw.Query, list[Element]]]:
     """Batches of the inputs, in an order that keeps each stream's own."""
     cut = []
     unbounded = trial.case.unbounded
@@ -132,7 +130,7 @@ def _drawn(
 @given(data=st.data())
 def test_the_output_is_grammatical_and_ends_as_the_oracle_says(name: str, data: st.DataObject) -> None:
     trial = Trial(CASES[name]())
-    for source, part in _drawn(data, trial):
+    for source, part in drawn(data, trial):
         earlier = list(trial.output.promises)
         said = trial.push(source, part)
         assert not broken(said, earlier)
@@ -147,7 +145,7 @@ def test_nothing_settled_is_contradicted_by_a_permitted_continuation(
     name: str, data: st.DataObject
 ) -> None:
     trial = Trial(CASES[name]())
-    for source, part in _drawn(data, trial, closed=False):
+    for source, part in drawn(data, trial, closed=False):
         trial.push(source, part)
         # what is tried first changes much
         for answer in list(_first(trial.prefix.continuations(), 3 * len(trial.inputs))):
@@ -164,7 +162,7 @@ def test_everything_is_settled_that_every_permitted_continuation_implies(
     trial.prefix.combined = True
     patterns = KEYS_ONLY.get(name, True)
     # a cti that says as much hides what promises about columns say
-    for source, part in _drawn(data, trial, ctis=data.draw(RARELY), closed=False, patterns=patterns):
+    for source, part in drawn(data, trial, ctis=data.draw(RARELY), closed=False, patterns=patterns):
         trial.push(source, [element for element in part if not _is_interval(element)])
         assert not unsettled(trial, late=name in A_CHRONON_LATE)
 
@@ -193,7 +191,7 @@ def test_promises_alone_change_no_answer(name: str, data: st.DataObject) -> None
     trial = Trial(CASES[name]())
     if not laws.answers_at_once(trial.case.query.node):
         return
-    for source, part in _drawn(data, trial):
+    for source, part in drawn(data, trial):
         said = trial.push(source, part)
         if all(isinstance(element, Control) for element in part):
             assert all(isinstance(element, Control) for element in said)
@@ -205,13 +203,13 @@ def test_promises_alone_change_no_answer(name: str, data: st.DataObject) -> None
 def test_nothing_is_promised_twice(name: str, data: st.DataObject) -> None:
     """Of inputs that do not repeat themselves. Lists are told value by value, and are left out."""
     trial = Trial(CASES[name]())
-    for source, part in _drawn(data, trial):
-        drawn = [element for element in part if not _has_a_list(element)]
+    for source, part in drawn(data, trial):
+        some = [element for element in part if not _has_a_list(element)]
         # the promises of a batch have no order
         told = trial.told_by(source)
-        known = [*repeated(drawn, told), *repeated(reversed(drawn), told)]
+        known = [*repeated(some, told), *repeated(reversed(some), told)]
         before = trial.output.so_far()
-        said = trial.push(source, [e for e in drawn if not any(e is each for each in known)])
+        said = trial.push(source, [e for e in some if not any(e is each for each in known)])
         assert not repeated(said, before)
 
 
@@ -220,7 +218,7 @@ def test_nothing_is_promised_twice(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_promises_about_columns_alone_empty_the_state(name: str, data: st.DataObject) -> None:
     trial = Trial(CASES[name]())
-    for source, part in _drawn(data, trial, ctis=False, closed=False):
+    for source, part in drawn(data, trial, ctis=False, closed=False):
         trial.push(source, part)
     for source in trial.case.sources:
         trial.push(source, _all_closed())

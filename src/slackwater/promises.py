@@ -293,15 +293,19 @@ class Promises:
         return self.known.one_of_row(alone) if self.known else None
 
     def news(self, told: Iterable[Promise]) -> list[Promise]:
-        """What of these, which are no ctis, is not promised already."""
+        """What of these is not promised already, as far as that is seen from one promise."""
         new: list[Promise] = []
         for each in told:
             if isinstance(each, Closings):
                 some = each.where(self.frontier(each.keys) < each.before)
                 new += [some] if len(some) else []
-            elif each.before > self.cti and not each.is_empty:
+            elif not self._implies(each):
                 new.append(each)
         return new
+
+    def _implies(self, told: Punctuation) -> bool:
+        known = (each for each in self.punctuations() if isinstance(each, Punctuation))
+        return told.is_empty or any(each.implies(told) for each in known)
 
     def combined(self, told: Sequence[Promise]) -> list[Promise]:
         """The combinations of these promises with those that are not empty: what both sides say.

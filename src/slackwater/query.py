@@ -25,6 +25,7 @@ from slackwater.plan.expressions import column
 from slackwater.plan.knowledge import Knowledge
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_callable, require_columns, schema_of
+from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
 from slackwater.times import Duration, duration
@@ -489,6 +490,23 @@ class RunningQuery:
         What a longer memory could have remembered is not brought back. `open(turnable=True)` allows it.
         """
         return self._execution.turn(blocking=blocking, memory=memory)
+
+    def ignore(self, *patterns: Punctuation) -> list[Batch]:
+        """Rows with such payloads are no longer of interest, and all that is needed for nothing else.
+
+        The pattern goes up through the plan, as far as its columns go: operators forget what they keep
+        of it, and rows of it are dropped before anything is computed from them. What was said of them
+        stays as it was, and is never settled. What the query says to that.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"sensor": int, "v": float})
+        >>> running = s.group_by("sensor").aggregate(n=sw.count()).open()
+        >>> running.ignore(sw.punctuation(sensor=7))
+        []
+        >>> running.push(s, [sw.insert(1, 2, sensor=7, v=0.5)])
+        []
+        """
+        return self._execution.ignore(*patterns)
 
     @property
     def output(self) -> Output:

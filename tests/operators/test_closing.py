@@ -132,6 +132,17 @@ def test_a_group_is_final_when_its_key_is_closed_and_not_before() -> None:
     assert kept == 2, "item 1002 is still open"
 
 
+def test_of_several_promises_in_a_batch_none_goes_further_than_what_is_shown() -> None:
+    s = sw.stream({"k": str, "v": int}, name="s")
+    running = s.distinct().latency(sw.PERFECTNESS_PRESERVING).open()
+    row = {"k": "a", "v": 0}
+    told = [sw.insert(0, 2, **row), *(sw.punctuation(t, k="a") for t in (1, 2))]
+    [said] = running.push(s, told)
+    assert list(said) == [sw.punctuation(0, k="a")], "the row may go on at 2"
+    [said] = running.push(s, [sw.insert(2, 3, **row), sw.punctuation(k="a")])
+    assert list(said) == [sw.insert(0, 3, **row), sw.punctuation(k="a")]
+
+
 def test_the_watermark_of_other_groups_stays_where_it_is() -> None:
     bids = sw.stream(AUCTIONS)
     sums = bids.group_by("item").aggregate(total=sw.sum("price")).latency(sw.PERFECTNESS_PRESERVING)

@@ -29,7 +29,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 9
+STATE_VERSION = 10
 """of what buckets remember; another one cannot be read"""
 
 

@@ -41,10 +41,11 @@ Promises about key columns alone close keys, each side its own. Pass: what is al
 sides have closed, up to the smaller time. Keep: an event until it ends behind what both sides have
 closed of its key; until it ends behind what the other has, if its own side never adjusts; not at all, if
 it is not shown alone and the other side has ended: closed the key for ever, with no event of it left.
-What comes of such keys is not looked at, adjusts included. And what one side has closed, until the other
-has. Propagate: keys that both sides have closed, up to the smaller time; or one of them, if it has no
-event of the key and the other is not shown alone. A promise about other columns of a side: if it speaks
-of none of the events kept (erratum 27), by the names that the output has.
+What comes of such keys is not looked at, adjusts included, and it is said to be of no interest. And what
+one side has closed, until the other has. Propagate: keys that both sides have closed, up to the smaller
+time; or one of them, if it has no event of the key and the other is not shown alone. A promise about
+other columns of a side: if it speaks of none of the events kept (erratum 27), by the names that the
+output has.
 
     left:   a [0, 10)                                    a [0, 10) -> [0, 7)   cti(9)
     right:               a [5, 20)   cti(6)
@@ -289,16 +290,18 @@ class Join:
             more, told = self._closed(state, closed)
             parts += more
             promises += told
+        unwanted = self._unwanted(state, None if closed is None else closed.key)
         # as long as the other side holds it back, little can be forgotten
         if cti == INF or state.stored() >= state.sweep_at * (1 if cti > min(before) else 2):
             parts += self._sweep(state, cti)
-        return Answer(tuple(promises), self._in_order(parts))
+        return Answer(tuple(promises), self._in_order(parts), unwanted=unwanted)
 
     # promises about columns
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Keys are closed on one side: what that settles is shown, forgotten, and promised."""
         node, parts, promises = self.node, list[Batch](), list[Promise]()
+        unwanted: tuple[tuple[int, Promise], ...] = ()
         told = about(told, node.inputs[port].schema, state.promised[port].cti)
         of_keys = about(told, self._columns(port))
         if of_keys:
@@ -306,10 +309,28 @@ class Join:
             renamed = [promise.renamed(names) for promise in of_keys]
             closed = state.ports.tell(port, renamed, state.keys, state.ctis)
             parts, promises = self._closed(state, closed)
+            unwanted = self._unwanted(state, closed.key)
         promises += self._unmatched(state, port, told)
         if state.stored() >= state.sweep_at:
             parts += self._sweep(state, min(state.ctis))
-        return Answer(tuple(promises), self._in_order(parts))
+        return Answer(tuple(promises), self._in_order(parts), unwanted=unwanted)
+
+    def _unwanted(self, state: State, key: Ints | None) -> tuple[tuple[int, Promise], ...]:
+        """Of which ports which rows meet nobody any more, and are not shown alone, either."""
+        found: list[tuple[int, Promise]] = []
+        for side in (_LEFT, _RIGHT):
+            other = 1 - side
+            if other in state.alone:
+                continue
+            if state.ctis[side] == INF and not state.sides[side].count:
+                found.append((other, Punctuation(INF)))
+            elif key is not None:
+                state.sides[side].admit(len(state.keys))
+                ended = key[_has_ended(state, side, key)]
+                names = dict(zip(self.node.on, self._columns(other), strict=True))
+                closed = closings_of(state.keys, ended, np.full(len(ended), INF))
+                found += [(other, closings.renamed(names)) for closings in closed]
+        return tuple(found)
 
     def _columns(self, port: int) -> list[str]:
         """The key columns of a side."""

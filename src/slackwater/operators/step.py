@@ -68,6 +68,8 @@ class Answer:
     rows: Batch | None = None
     given_up: GivenUp | tuple[GivenUp, ...] | None = None
     """several where the reasons differ"""
+    unwanted: tuple[tuple[int, Promise], ...] = ()
+    """of which ports rows with which payloads are of no interest any more; whatever comes may be less"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,17 +20,23 @@ the slowest and the furthest of them count.
 
 The dial may be turned while all is quiet, between two batches.
 
+Feedback goes the other way: a reader says of a port which payloads are no longer of interest to it, and
+from then on such rows are not put into that queue. If all readers of an operator say so, it is told of
+its inputs what follows from it for them (plan/interest.py): that nothing of the kind comes any more,
+which is then so, and what it remembers of it is forgotten; and it says so to who writes these.
+
 Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
+import polars as pl
 
 from slackwater.consistency import Clock, Dial, OutputLatency
 from slackwater.errors import PlanError
@@ -41,6 +47,7 @@ from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.step import CountingStep, PatternStep, ToldStep, TurnableStep
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
+from slackwater.plan.interest import unwanted_of
 from slackwater.plan.nodes import (
     Align,
     AlterLifetime,
@@ -56,7 +63,7 @@ from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.times import BEGIN, Times
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
 
@@ -66,7 +73,38 @@ class Queue:
     """Batches on their way to one port of an operator."""
 
     port: int
+    schema: pl.Schema
     batches: deque[Batch] = field(default_factory=deque)
+    writer: Running | None = None
+    """None: a source"""
+    unwanted: Promises | None = None
+    """of which payloads nothing is to be put in any more, if anybody has said so"""
+
+    def put(self, batch: Batch) -> None:
+        """Without the rows that are of no interest."""
+        wanted = self._wanted(batch)
+        if len(wanted):
+            self.batches.append(wanted)
+
+    def forgo(self, told: Iterable[Promise]) -> None:
+        """Rows with such payloads are no longer of interest to the reader."""
+        if self.unwanted is None:
+            self.unwanted = Promises.of(self.schema)
+        news = self.unwanted.news(told)
+        if news:
+            self.unwanted.add(news)
+            waiting = [*self.batches]
+            self.batches.clear()
+            for batch in waiting:
+                self.put(batch)
+            if self.writer is not None:
+                self.writer.forgo(news)
+
+    def _wanted(self, batch: Batch) -> Batch:
+        if self.unwanted is None or not batch.rows:
+            return batch
+        unwanted = self.unwanted.frontier(batch.payload) == INF
+        return batch.where(~unwanted) if unwanted.any() else batch
 
 
 @dataclass(eq=False, slots=True)
@@ -100,7 +138,13 @@ class Running:
     def run(self) -> None:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
-        self._emit(self._process(queue.port, queue.batches.popleft()))
+        answers, controls = self._answers(queue.port, queue.batches.popleft())
+        self._emit(self._told(answers, controls))
+        for answer in answers:
+            for port, promise in answer.unwanted:
+                # of a source's rows there is no work to be saved: the step drops them as it is
+                if self.inbound[port].writer is not None:
+                    self.inbound[port].forgo([promise])
 
     def turn(self, dial: Dial) -> None:
         """Wait and remember for so long from now on, if the dial has placed it."""
@@ -108,20 +152,40 @@ class Running:
             assert isinstance(self.step, TurnableStep), "the dial has placed it"
             self._emit(self._told([self.step.on_turn(self.state, dial)], []))
 
+    def forgo(self, told: Sequence[Promise]) -> None:
+        """Some reader has no interest in such rows. If none has, they need not be there."""
+        common = [*told]
+        for queue in self.outbound:
+            common = [] if queue.unwanted is None else queue.unwanted.combined(common)
+        for queue in self.inbound:
+            asked = unwanted_of(self.node, queue.port, common)
+            if asked:
+                queue.forgo(asked)
+                self._emit(self._told(self._closed(queue.port, asked), []))
+
+    def _closed(self, port: int, told: Sequence[Promise]) -> list[Answer]:
+        """What the step says to promises, of which some may be ctis."""
+        patterns = [promise for promise in told if _is_pattern(promise)]
+        answers = []
+        if patterns and isinstance(self.step, PatternStep):
+            answers.append(self.step.on_patterns(self.state, port, patterns))
+        ctis = [each for each in told if isinstance(each, Punctuation) and each.is_cti]
+        return [*answers, *(self.step.on_punctuation(self.state, port, each) for each in ctis)]
+
     def _emit(self, out: Batch) -> None:
         self.rows_out += out.rows
         if len(out):
             for reader in self.outbound:
-                reader.batches.append(out)
+                reader.put(out)
 
-    def _process(self, port: int, batch: Batch) -> Batch:
+    def _answers(self, port: int, batch: Batch) -> tuple[list[Answer], list[Control]]:
+        """What the step says to a batch; and what is passed on behind it."""
         self.rows_in += batch.rows
         said = self._said_to(port, batch.data())
         answers = [Answer(rows=said) if isinstance(said, Batch) else said]
         controls: list[Control] = []
         patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
-        if patterns and isinstance(self.step, PatternStep):
-            answers.append(self.step.on_patterns(self.state, port, patterns))
+        answers += self._closed(port, patterns)
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
             if _is_pattern(placed.control):
@@ -134,7 +198,7 @@ class Running:
                 self._hear(port, placed.control, answers, controls)
             else:
                 controls.append(self._carried(placed.control))
-        return self._told(answers, controls)
+        return answers, controls
 
     def _hear(self, port: int, told: Reached, answers: list[Answer], controls: list[Control]) -> None:
         """The sources of one input have come so far: what follows from that, and for the readers."""
@@ -293,7 +357,7 @@ class Dataflow:
                 outbound[node] = outbound[node.input]
             else:
                 step = steps[node]
-                inbound = [Queue(port) for port in range(len(node.inputs))]
+                inbound = [Queue(port, child.schema) for port, child in enumerate(node.inputs)]
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
                 running = Running(
@@ -301,9 +365,12 @@ class Dataflow:
                 )
                 outbound[node] = running.outbound
                 self.operators.append(running)
-        self._sinks = [Queue(0) for _ in roots]
+        self._sinks = [Queue(0, root.schema) for root in roots]
         for root, sink in zip(roots, self._sinks, strict=True):
             outbound[root].append(sink)
+        for running in self.operators:
+            for queue in running.outbound:
+                queue.writer = running
 
     @classmethod
     def of(cls, root: Node, *, turnable: bool = False, **settings: Any) -> Dataflow:
@@ -319,7 +386,7 @@ class Dataflow:
     def push(self, source: Node, batch: Batch) -> None:
         """Put a batch into the queues of a source's readers."""
         for queue in self._entrances[source]:
-            queue.batches.append(batch)
+            queue.put(batch)
 
     def run_until_quiet(self) -> None:
         """Run operators until no queue holds anything.
@@ -353,15 +420,33 @@ class Dataflow:
             operator.turn(dial)
             self.run_until_quiet()
 
+    def forgo(self, told: Sequence[Promise], root: int = 0) -> None:
+        """Rows of the output with such payloads are no longer of interest."""
+        assert not any(operator.ready for operator in self.operators), "it is said when all is quiet"
+        self._sinks[root].forgo(told)
+        self.run_until_quiet()
+
     def snapshot(self) -> list[Any]:
-        """The state of every operator, inputs before readers, with what it has promised and heard."""
+        """The state of every operator, inputs before readers, with what it has promised and heard.
+
+        The last one is of the readers of the output: what is of no interest to them.
+        """
         assert not any(operator.ready for operator in self.operators), "a snapshot is taken when quiet"
-        return [(each.state, each.promised, each.reached) for each in self.operators]
+        operators = [
+            (each.state, each.promised, each.reached, [queue.unwanted for queue in each.inbound])
+            for each in self.operators
+        ]
+        return [*operators, [sink.unwanted for sink in self._sinks]]
 
     def restore(self, states: list[Any]) -> None:
         """Put the operators into the state of a snapshot of the same plan."""
-        for operator, (state, promised, reached) in zip(self.operators, states, strict=True):
+        *states, sinks = states
+        for operator, (state, promised, reached, unwanted) in zip(self.operators, states, strict=True):
             operator.state, operator.promised, operator.reached = state, promised, reached
+            for queue, each in zip(operator.inbound, unwanted, strict=True):
+                queue.unwanted = each
+        for sink, each in zip(self._sinks, sinks, strict=True):
+            sink.unwanted = each
 
     def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

@@ -13,11 +13,12 @@ from itertools import groupby, zip_longest
 from operator import index
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from slackwater.admission import Admission
 from slackwater.consistency import Dial
-from slackwater.errors import OperatorError, PlanError, SlackwaterError
+from slackwater.errors import InvalidElement, OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
 from slackwater.ledger import Ledger
@@ -27,10 +28,11 @@ from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
-from slackwater.times import Duration, Times
+from slackwater.times import BEGIN, INF, Duration, Times
 from slackwater.validity import StreamProperties
 
 __all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run"]
@@ -55,10 +57,12 @@ class Output:
     ) -> None:
         self.batches: list[Batch] = []
         self.ledger = ledger
-        self._schema = schema
+        self.schema = schema
         self._properties = properties or StreamProperties()
         self._disordered = disordered
         self.promised = Promises.of(schema)
+        self.ignored: Promises | None = None
+        """which payloads are of no interest any more, if anybody has said so"""
 
     def append(self, batch: Batch) -> None:
         """One more batch."""
@@ -77,7 +81,7 @@ class Output:
 
     def as_batch(self) -> Batch:
         """All elements in one batch."""
-        return Batch.concat([Batch.empty(self._schema), *self.batches])
+        return Batch.concat([Batch.empty(self.schema), *self.batches])
 
     def as_history(self) -> History:
         """The history that the elements reconstitute to."""
@@ -88,12 +92,16 @@ class Output:
         return self.as_history().to_polars(datetimes=datetimes)
 
     def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
-        """The part of the answer that can no longer change."""
+        """The part of the answer that can no longer change, without what is ignored."""
         never_lengthens = self._properties.never_lengthens
         history = self.as_history()
         until: int | Times = self.settled_until
         if self.promised.known:
             until = self.promised.frontier(history.payload)
+        if self.ignored is not None:
+            # it has stayed as it was when that was said
+            is_ignored = self.ignored.frontier(history.payload) == INF
+            until = np.where(is_ignored, BEGIN, until)
         settled = history.settled(until, never_lengthens=never_lengthens)
         return settled.to_polars(datetimes=datetimes)
 
@@ -168,6 +176,23 @@ class Execution:
         self._refuse_when_stopped()
         self._dial = self._dial.turned(blocking, memory)
         self._dataflow.turn(self._dial)
+        return self._said()
+
+    def ignore(self, *told: Punctuation) -> list[Batch]:
+        """Rows with such payloads are no longer of interest: they need not be said, nor computed.
+
+        What was said of them stays as it was, and is never settled. What that releases.
+        """
+        self._refuse_when_stopped()
+        schema = self.output.schema
+        fitting = [_without_time(each).fitted(schema) for each in told]
+        ignored = self.output.ignored or Promises.of(schema)
+        ignored.add(fitting)
+        self.output.ignored = ignored
+        self._dataflow.forgo(fitting)
+        return self._said()
+
+    def _said(self) -> list[Batch]:
         said = self._dataflow.take_output()
         for batch in said:
             self.output.append(batch)
@@ -194,6 +219,7 @@ class Execution:
             self._dataflow.snapshot(),
             self.output.promised,
             self._dial,
+            self.output.ignored,
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -203,6 +229,7 @@ class Execution:
         self._dataflow.restore(snapshot.operators)
         self.output.promised = snapshot.promised
         self._dial = snapshot.dial
+        self.output.ignored = snapshot.ignored
 
     def describe(self) -> list[Status]:
         """How every operator stands, sources first."""
@@ -217,6 +244,23 @@ class Execution:
             )
             for operator in self._dataflow.operators
         ]
+
+
+def _without_time(told: object) -> Punctuation:
+    """A pattern that speaks of payloads, for ever; else refused."""
+    if not isinstance(told, Punctuation):
+        raise InvalidElement(
+            f"{told!r} is no pattern",
+            detail=f"it is of type {type(told).__name__}",
+            hint="sw.punctuation(sensor=7), sw.punctuation(temp=sw.between(0, 20))",
+        )
+    if told.before != INF or told.since != BEGIN:
+        raise InvalidElement(
+            f"{told!r} speaks of rows for some time only",
+            detail="what is of no interest is so for ever",
+            hint="sw.punctuation(sensor=7) without a time; a window or sw.where chooses times",
+        )
+    return told
 
 
 def _in_chronons(now: Now) -> Now:
@@ -244,6 +288,8 @@ class Snapshot:
     """what the output has promised"""
     dial: Dial | None = None
     """where the dial stands, if it can be turned"""
+    ignored: Promises | None = None
+    """what is of no interest any more"""
 
 
 @dataclass(frozen=True, slots=True)

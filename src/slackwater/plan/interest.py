@@ -1,0 +1,92 @@
+"""Interest: what an input need not say any more, if nobody wants to hear some of the output.
+
+Feedback is a pattern that goes upstream: whoever reads a stream says that rows with such payloads are
+no longer of interest to it. It may be heeded or not, so what cannot be told of an input is not told. Who
+heeds it leaves such rows out, and that changes no others: a row of the input may be left out if all that
+it has a part in is not of interest.
+
+    rows that are looked at one by one   the same, if the input has the columns
+    groups (aggregates, sessions, ranks) what is said of their keys alone: other rows of a group count
+    sets                                 the same, of both sides
+    joins                                of keys, both sides; of other columns, their side, if its rows
+                                         do not keep rows of the other side from being shown alone
+
+It ends where rows are counted, or stand for something else: at Finalize (counts of external ctis) and at
+Punctuate (that a sensor has reported says that it is done).
+
+Paper 2 section V-D; its reference 8 (feedback punctuation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from slackwater.plan.nodes import (
+    Aggregate,
+    ClipBy,
+    Finalize,
+    Join,
+    Node,
+    Punctuate,
+    Rank,
+    Select,
+    Session,
+)
+from slackwater.punctuations import Closings, Promise
+
+__all__ = ["unwanted_of"]
+
+_LEFT, _RIGHT = 0, 1
+
+
+def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]:
+    """What the input at a port need not say, if these rows of the node's output are of no interest."""
+    match node:
+        case Finalize() | Punctuate():
+            return []
+        case Aggregate() | Rank() | Session():
+            return _about(told, node.keys)
+        case Select():
+            return _renamed(told, _sources_of(node))
+        case ClipBy():
+            return [*told] if port == _LEFT else _about(told, node.on)
+        case Join():
+            return [each for promise in told for each in _of_side(node, port, promise)]
+        case _:
+            return [*told]
+
+
+def _about(told: Iterable[Promise], columns: Collection[str]) -> list[Promise]:
+    return [promise for promise in told if promise.speaks_only_of(columns)]
+
+
+def _sources_of(node: Select) -> dict[str, str]:
+    """The columns of the output that are columns of the input, and how they are called there."""
+    plain = {name: expression.meta.undo_aliases() for name, expression in node.columns.items()}
+    return {name: each.meta.output_name() for name, each in plain.items() if each.meta.is_column()}
+
+
+def _renamed(told: Iterable[Promise], names: Mapping[str, str]) -> list[Promise]:
+    """Those about these columns alone, of which no two are the same one there."""
+    return [
+        promise.renamed(names)
+        for promise in _about(told, names)
+        if len({names[name] for name in _columns(promise)}) == len(_columns(promise))
+    ]
+
+
+def _columns(promise: Promise) -> Sequence[str]:
+    if isinstance(promise, Closings):
+        return promise.keys.columns
+    return [name for name, _ in promise.columns]
+
+
+def _of_side(node: Join, port: int, promise: Promise) -> list[Promise]:
+    # a row of the left is shown alone if no row of the right is there that it meets, and so on
+    is_needed = node.how == "full" or (node.how != "inner" and port == _RIGHT)
+    if is_needed and not promise.speaks_only_of(node.on):
+        return []
+    if port == _LEFT:
+        return _about([promise], node.left.schema)
+    called = {called: name for name, called in node.right_names.items()} | dict(node.on)
+    return _renamed([promise], called)

@@ -1,0 +1,174 @@
+"""Feedback: what is no longer of interest is left out, wherever that saves work, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.bags import Bag
+from tests.pattern_laws import CASES, COLUMNS, SCHEMA, Trial, broken
+from tests.permitted import forbids
+from tests.test_pattern_laws import drawn
+
+import slackwater as sw
+from slackwater.errors import SlackwaterError
+from slackwater.patterns import between, one_of
+from slackwater.persistence import decode, encode
+from slackwater.punctuations import Punctuation
+from slackwater.runtime import Execution
+
+FEW = settings(max_examples=max(1, settings().max_examples // 20))
+
+PATTERNS = {
+    "k": st.sampled_from(["a", "b", None, one_of("a", "b"), one_of("b", None)]),
+    "v": st.sampled_from([0, 2, None, between(0, 1), between(1, None), one_of(0, None)]),
+}
+"""by the type of a column, which tells whether it is a key or a number"""
+
+
+@st.composite
+def boxes(draw: st.DrawFn, schema: pl.Schema) -> Punctuation:
+    """A pattern of some columns of a stream, or of none of them, and that is all."""
+    names = draw(st.lists(st.sampled_from(list(schema)), unique=True, max_size=2))
+    kind = {pl.String: "k", pl.Int64: "v"}
+    values = {name: draw(PATTERNS[kind[type(schema[name])]]) for name in names}
+    return sw.punctuation(**values)
+
+
+def left_of(bag: Bag, ignored: list[Punctuation]) -> dict[Any, int]:
+    """The rows that are of interest."""
+    return {
+        row: copies
+        for row, copies in bag.rows.items()
+        if copies and not any(forbids(box, bag.payload(row[2]), row[0]) for box in ignored)
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+@FEW
+@given(data=st.data())
+def test_all_else_is_as_the_oracle_says(name: str, data: st.DataObject) -> None:
+    trial = Trial(CASES[name]())
+    ignored: list[Punctuation] = []
+    for source, part in drawn(data, trial):
+        earlier = list(trial.output.promises)
+        said = trial.push(source, part)
+        assert not broken(said, earlier)
+        assert not [each for each in said if _is_row(each) and _is_ignored(each, ignored)]
+        if data.draw(st.booleans(), label="some more is of no interest"):
+            box = data.draw(boxes(trial.case.query.schema), label="ignored")
+            trial.hear(trial.execution.ignore(box))
+            ignored.append(box)
+        if data.draw(st.booleans(), label="restored"):
+            again = Execution(trial.case.query.node)
+            again.restore(decode(encode(trial.execution.snapshot())))
+            trial.execution = again
+    assert left_of(trial.output.bag, ignored) == left_of(trial.prefix.answer(), ignored)
+    assert not trial.state_rows, "the last promise empties the state"
+
+
+def _is_row(element: Any) -> bool:
+    return isinstance(element, sw.Insert | sw.Adjust)
+
+
+def _is_ignored(element: Any, ignored: list[Punctuation]) -> bool:
+    return any(forbids(box, element.payload, element.sync) for box in ignored)
+
+
+def _state(execution: Execution) -> dict[str, int]:
+    return {each.name: each.state.state_rows for each in execution.describe()}
+
+
+def test_groups_of_no_interest_are_forgotten_and_not_looked_at_again() -> None:
+    s = sw.stream(SCHEMA, name="s")
+    running = s.where(sw.col("v") >= 0).group_by("k").aggregate(n=sw.count()).open()
+    running.push(s, [sw.insert(1, 90, k=k, v=1) for k in "aabbcc"])
+    before = running.describe()[-1].state.state_rows
+    running.ignore(sw.punctuation(k=one_of("a", "b")))
+    assert running.describe()[-1].state.state_rows == before // 3
+    assert running.push(s, [sw.insert(2, 90, k="a", v=1)]) == []
+    assert running.describe()[0].rows_in == 6, "where does not see it, either"
+    [out] = running.push(s, [sw.insert(2, 90, k="c", v=1)])
+    assert list(out) == [sw.adjust(1, 90, 2, k="c", n=2), sw.insert(2, 90, k="c", n=3)]
+
+
+def test_a_stream_of_which_others_read_more_goes_on() -> None:
+    s = sw.stream(SCHEMA, name="s")
+    shared = s.group_by("k").aggregate(n=sw.count())
+    query = shared.where(sw.col("n") > 1).select("k", "n").union(shared.select(k=pl.lit("all"), n="n"))
+    running = query.open()
+    running.push(s, [sw.insert(1, 9, k="a", v=1), sw.insert(1, 9, k="a", v=2)])
+    running.ignore(sw.punctuation(k="a"))
+    [out] = running.push(s, [sw.insert(1, 9, k="a", v=3)])
+    assert list(out) == [sw.adjust(1, 9, 1, k="all", n=2), sw.insert(1, 9, k="all", n=3)]
+
+
+def test_who_meets_nobody_any_more_is_not_computed() -> None:
+    items, bids = sw.stream({"item": int}, name="items"), sw.stream({"item": int, "v": int}, name="bids")
+    best = bids.group_by("item").aggregate(best=sw.max("v"))
+    running = items.join(best, on="item").open()
+    running.push(items, [sw.insert(0, 100, item=n) for n in range(10)])
+    running.push(bids, [sw.insert(n, 100, item=n % 10, v=n) for n in range(50)])
+    state = _state_of(running, "Aggregate")
+    # nine items are taken back, and none of them comes again
+    running.push(items, [sw.adjust(0, 100, 0, item=n) for n in range(9)])
+    running.push(items, [sw.punctuation(item=between(0, 8)), sw.cti(50)])
+    running.push(bids, [sw.cti(50)])
+    assert _state_of(running, "Aggregate") <= state // 10
+    running.push(bids, [sw.insert(60, 100, item=3, v=1000)])
+    assert _state_of(running, "Aggregate") <= state // 10
+
+
+def _state_of(running: Any, name: str) -> int:
+    return sum(each.state.state_rows for each in running.describe() if each.name == name)
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [("inner", 0), ("left", 0), ("anti", 0), ("full", 2)],
+)
+def test_columns_of_one_side_of_a_join(how: Any, wanted: int) -> None:
+    left, right = sw.stream(SCHEMA, name="left"), sw.stream({"k": str, "w": int}, name="right")
+    query = left.distinct().join(right.distinct(), on="k", how=how)
+    running = query.open()
+    running.push(left, [sw.insert(0, 9, k="a", v=7), sw.insert(0, 9, k="b", v=7)])
+    running.ignore(sw.punctuation(v=7))
+    running.push(left, [sw.insert(0, 9, k="c", v=7), sw.insert(0, 9, k="d", v=7)])
+    # rows of the left keep rows of the right from being shown alone
+    distinct = running.describe()[0]
+    assert distinct.name == "Distinct"
+    assert distinct.rows_in == 2 + wanted
+
+
+def test_what_is_ignored_is_never_settled() -> None:
+    s = sw.stream(SCHEMA, name="s")
+    running = s.group_by("k").aggregate(n=sw.count()).open()
+    running.push(s, [sw.insert(1, 5, k="a", v=1), sw.insert(1, 5, k="b", v=1)])
+    running.ignore(sw.punctuation(k="a"))
+    running.push(s, [sw.insert(1, 5, k="a", v=1), sw.cti(9)])
+    assert running.output.settled()["k"].to_list() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("told", "fact"),
+    [
+        (lambda: sw.punctuation(5, k="a"), "for some time"),
+        (lambda: sw.punctuation(k=7), "cannot hold"),
+        (lambda: sw.punctuation(nobody=7), "nobody"),
+        (lambda: "a", "no pattern"),
+        (lambda: sw.insert(1, 2, k="a", v=1), "no pattern"),
+    ],
+)
+def test_what_cannot_be_ignored(told: Callable[[], Any], fact: str) -> None:
+    running = sw.stream(SCHEMA, name="s").distinct().open()
+    with pytest.raises(SlackwaterError) as refusal:
+        running.ignore(told())
+    assert fact in str(refusal.value)
+
+
+def test_columns_are_of_the_types_that_patterns_are_drawn_for() -> None:
+    assert set(COLUMNS) == set(PATTERNS)
