@@ -173,3 +173,36 @@ def test_a_partition_is_held_to_its_own_promises(same_batch: bool) -> None:
     assert entry.reason == "promise broken"
     assert "punctuation(k=1)" in entry.detail
     assert at_work.output.history().rows() == [(1, 1, 0, 9), (2, 1, 5, 9)]
+
+
+def test_a_disordered_source_promises_payloads_where_it_is_mended() -> None:
+    d = sw.stream(dict(SCHEMA), name="d", disordered=True)
+    counts = d.finalize("inf").group_by("k").aggregate(n=sw.count())
+    row = {"k": 7, "v": 1}
+    at_work, kept = _rehearsed(
+        counts,
+        {d: {"a": [sw.insert(1, sw.INF, k=8, v=1)], "b": [sw.insert(1, 20, **row)]}},
+        # it continues what has not come yet: nothing is final of it, whatever is promised
+        {d: {"a": [sw.adjust(1, 30, 5, **row), sw.punctuation(k=7)], "b": [sw.punctuation(k=7)]}},
+        {d: {"b": [sw.external_cti(1, 0)]}},
+        on_invalid=sw.LEDGER,
+    )
+    assert at_work.output.settled().rows() == []
+    assert kept[-1] > 0
+
+
+def test_what_partitions_of_a_disordered_source_have_promised_settles_a_group() -> None:
+    d = sw.stream(dict(SCHEMA), name="d", disordered=True)
+    counts = d.finalize("inf").group_by("k").aggregate(n=sw.count())
+    at_work, kept = _rehearsed(
+        counts,
+        {d: {"a": [sw.insert(1, sw.INF, k=k, v=1) for k in (7, 8)], "b": []}},
+        {d: {"b": [sw.adjust(2, 9, 6, k=7, v=2), sw.insert(2, 9, k=7, v=2), sw.punctuation(k=7)]}},
+        {d: {"a": [sw.punctuation(k=7), sw.insert(3, 4, k=7, v=3)]}},
+        on_invalid=sw.LEDGER,
+    )
+    assert at_work.output.settled().rows() == [(7, 1, 1, 2), (7, 2, 2, 6), (7, 1, 6, sw.INF)]
+    [entry] = at_work.ledger
+    assert entry.reason == "promise broken"
+    assert "k=7, v=3" in repr(entry.element)
+    assert kept[-1] < kept[-2]

@@ -213,10 +213,12 @@ class Bucket:
         out: list[Parcel] = []
         rows_in = rows_out = taken_back = 0
         for mender in self._menders:
-            for origin, batch, sender in mender.step(arrived[mender.feed]):
+            for origin, batch, promised, sender in mender.step(arrived[mender.feed]):
                 rows_out += batch.rows
                 taken_back += batch.taken_back
                 out += self._addressed(mender.node, origin, batch, sender)
+                if promised:
+                    out += self._pledged(mender.node, origin, promised)
         told = [frontier.told for frontier in self._frontiers]
         before = self._heard(arrived)
         for place, feed in enumerate(self._feeds):

@@ -7,7 +7,8 @@ each, the buckets hear what is promised there: all of them of ctis, those that i
 (pledges.py). Of a valid stream, what is read at once is one stretch.
 
 Where nobody knows the order of rows (Spark's own readers give those of several files as they like), all
-promises of a batch hold behind all of its rows. A disordered source promises ctis only.
+promises of a batch hold behind all of its rows. What a disordered source promises goes to where its
+rows are mended (mending.py).
 
 How far an origin has come is sent at the end, to every bucket.
 """
@@ -116,9 +117,12 @@ class Dispatch:
     ) -> Iterator[Parcel]:
         """What is promised of payloads, for the buckets that it concerns."""
         for target in self._to if told else ():
-            if target.columns in (None, (ORIGIN,)):
+            if target.columns is None:
                 continue
-            for bucket, share in routed(told, target.columns, self._buckets):
+            shares = routed(told, target.columns, self._buckets)
+            if target.columns == (ORIGIN,):
+                shares = iter([(bucket_of(origin, self._buckets), [*told])])
+            for bucket, share in shares:
                 data = pack_promises(share, schema)
                 yield Parcel(
                     target.stage, bucket, target.feed, origin, part, self._sent, data=data

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from slackwater.admission import Admission
 from slackwater.consistency import Dial
@@ -23,7 +23,7 @@ from slackwater.plan.consequences import Consequences
 from slackwater.plan.exchanges import Mending
 from slackwater.plan.nodes import Source, walk
 from slackwater.promises import Promises
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
 from slackwater.times import BEGIN
@@ -51,6 +51,15 @@ class _AtWork:
     told: int = BEGIN
 
 
+class Mended(NamedTuple):
+    """What a partition says: its rows, what it promises of payloads, how far it is."""
+
+    origin: str
+    rows: Batch
+    promised: list[Promise]
+    sender: From
+
+
 class Mender:
     """One disordered source in one bucket."""
 
@@ -71,8 +80,8 @@ class Mender:
         self._dial: Dial | None = None
         self.feed, self.node = mending.feed, mending.node
 
-    def step(self, parcels: list[Parcel]) -> Iterator[tuple[str, Batch, From]]:
-        """What each partition of this bucket says, mended; and how far it is."""
+    def step(self, parcels: list[Parcel]) -> Iterator[Mended]:
+        """What each partition of this bucket says, mended."""
         arrived: dict[str, list[Parcel]] = {}
         for parcel in parcels:
             # everyone hears of all partitions
@@ -80,19 +89,21 @@ class Mender:
                 arrived.setdefault(parcel.origin, []).append(parcel)
         # who says nothing may have something to say all the same: the clock has moved, or the dial
         for origin in sorted({*self._partitions, *arrived}):
-            yield origin, *self._mended(origin, arrived.get(origin, []))
+            yield self._mended(origin, arrived.get(origin, []))
 
-    def _mended(self, origin: str, parcels: list[Parcel]) -> tuple[Batch, From]:
+    def _mended(self, origin: str, parcels: list[Parcel]) -> Mended:
         if origin not in self._partitions:
             self._partitions[origin] = self._opened()
         at_work, entrance = self._partitions[origin], self._entrance
         schema = entrance.schema
+        patterns = [parcel.promises(schema) for parcel in parcels]
         parts = (
-            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), parcel.ctis)
-            for parcel in parcels
+            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), [*parcel.ctis, *promises])
+            for parcel, promises in zip(parcels, patterns, strict=True)
         )
         rows = kept(at_work.edge, Promises(at_work.told), parts)
         told: list[Control] = [count for parcel in parcels for count in parcel.counts]
+        told += (promise for promises in patterns for promise in promises)
         promise = max([parcel.promise for parcel in parcels], default=BEGIN)
         if promise > at_work.told:
             at_work.told = promise
@@ -101,14 +112,17 @@ class Mender:
             at_work.dataflow.push(entrance, admitted)
             at_work.dataflow.run_until_quiet()
         said = at_work.dataflow.take_output()
+        promised: list[Promise] = []
         for batch in said:
             for placed in batch.controls:
                 if isinstance(placed.control, Punctuation) and placed.control.is_cti:
                     at_work.promised = max(at_work.promised, placed.control.before)
+                elif isinstance(placed.control, Punctuation | Closings):
+                    promised.append(placed.control)
         self._ledger.extend(at_work.dataflow.ledger.take())
         out = Batch.concat([Batch.empty(self.node.schema), *(batch.data() for batch in said)])
         latest = max([parcel.latest for parcel in parcels], default=BEGIN)
-        return out, From(origin, at_work.promised, latest, now=self._now())
+        return Mended(origin, out, promised, From(origin, at_work.promised, latest, now=self._now()))
 
     def _opened(self) -> _AtWork:
         program = self._program

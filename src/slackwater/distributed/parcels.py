@@ -188,7 +188,7 @@ class Parcel:
 
     def promises(self, schema: pl.Schema) -> list[Promise]:
         """The promises that it holds instead of rows."""
-        if self.rows or self.data is None:
+        if self.rows or self.data is None or self._holds_counts:
             return []
         told = from_changelog(pl.read_ipc_stream(io.BytesIO(self.data)), schema)
         return [p.control for p in told.controls if isinstance(p.control, Punctuation | Closings)]
@@ -196,9 +196,14 @@ class Parcel:
     @property
     def counts(self) -> list[ExternalCti]:
         """The external ctis that it holds instead of rows."""
-        if self.rows or self.data is None:
+        if self.rows or self.data is None or not self._holds_counts:
             return []
         return [ExternalCti(*told) for told in json.loads(bytes(self.data))]
+
+    @property
+    def _holds_counts(self) -> bool:
+        # promises are a stream of Arrow, which begins otherwise
+        return self.data is not None and bytes(self.data[:1]) == b"["
 
 
 def pack_counts(told: Iterable[ExternalCti]) -> bytes:
