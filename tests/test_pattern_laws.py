@@ -34,18 +34,9 @@ RARELY = st.sampled_from((False, False, True))
 each_case = pytest.mark.parametrize("name", CASES)
 
 
-def _cases(without: Mapping[str, str], failing: Mapping[str, str]) -> pytest.MarkDecorator:
-    """The cases of a law: without those that it is not about; those that fail are known, and say why."""
-    return pytest.mark.parametrize(
-        "name",
-        [
-            pytest.param(name, marks=pytest.mark.xfail(run=False, reason=failing[name]))
-            if name in failing
-            else name
-            for name in CASES
-            if name not in without
-        ],
-    )
+def _cases(without: Mapping[str, str]) -> pytest.MarkDecorator:
+    """The cases of a law, without those that it is not about."""
+    return pytest.mark.parametrize("name", [name for name in CASES if name not in without])
 
 
 INCOMPLETE = {
@@ -88,22 +79,9 @@ KEYS_ONLY: dict[str, tuple[str, ...]] = {
 A_CHRONON_LATE = ("point at end",)
 """An event that is still to come ends a chronon after the promise at least, which is not made use of."""
 
-TWO_INPUTS = [name for name in CASES if len(CASES[name]().sources) > 1]
 BY_TIME_ALONE = {
     **INCOMPLETE,
     **{name: "it has no key that could be closed" for name, keys in KEYS_ONLY.items() if not keys},
-}
-
-NOT_YET_ONCE = {
-    **dict.fromkeys(TWO_INPUTS, "combinations repeat each other"),
-    "union with itself": "as above",
-    "group_apply of sets": "as above",
-    **dict.fromkeys(("tumbling", "hopping", "rounded"), "two times become one"),
-    **{
-        name: "held back to the same time"
-        for name in CASES
-        if name.endswith(sw.PERFECTNESS_PRESERVING.value)
-    },
 }
 
 
@@ -152,7 +130,7 @@ def test_nothing_settled_is_contradicted_by_a_permitted_continuation(
             assert not contradicted(trial, answer)
 
 
-@_cases(INCOMPLETE, {})
+@_cases(INCOMPLETE)
 @FEW
 @given(data=st.data())
 def test_everything_is_settled_that_every_permitted_continuation_implies(
@@ -197,7 +175,7 @@ def test_promises_alone_change_no_answer(name: str, data: st.DataObject) -> None
             assert all(isinstance(element, Control) for element in said)
 
 
-@_cases({}, NOT_YET_ONCE)
+@each_case
 @FEW
 @given(data=st.data())
 def test_nothing_is_promised_twice(name: str, data: st.DataObject) -> None:
@@ -213,7 +191,7 @@ def test_nothing_is_promised_twice(name: str, data: st.DataObject) -> None:
         assert not repeated(said, before)
 
 
-@_cases(BY_TIME_ALONE, {})
+@_cases(BY_TIME_ALONE)
 @FEW
 @given(data=st.data())
 def test_promises_about_columns_alone_empty_the_state(name: str, data: st.DataObject) -> None:

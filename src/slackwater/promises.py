@@ -222,7 +222,11 @@ class Promises:
     def with_(self, punctuation: Punctuation) -> Promises:
         """These promises and one more, a cti. What is known of payloads is shared with these."""
         assert punctuation.is_cti, f"{punctuation!r} is added"
-        return replace(self, cti=punctuation.before) if punctuation.before > self.cti else self
+        if punctuation.before <= self.cti:
+            return self
+        if self.known is not None:
+            self.known.purge(punctuation.before)
+        return replace(self, cti=punctuation.before)
 
     def strengthened_by(self, controls: Iterable[Control]) -> tuple[Promises, list[Punctuation]]:
         """These promises and the ctis of those, and the fewest ctis that tell the difference."""
@@ -304,8 +308,19 @@ class Promises:
         return new
 
     def _implies(self, told: Punctuation) -> bool:
-        known = (each for each in self.punctuations() if isinstance(each, Punctuation))
-        return told.is_empty or any(each.implies(told) for each in known)
+        if told.is_empty or told.before <= self.cti:
+            return True
+        if self.known is None:
+            return False
+        types = self.known.schema
+        values = {n: p for n, p in told.columns if isinstance(p, Constant) and n in types}
+        if values:
+            [row] = Closings.of([Punctuation.of(INF, BEGIN, values)], types)
+            assert isinstance(row, Closings)
+            if self.frontier(row.keys)[0] >= told.before:
+                return True
+        boxes = (each for each in self._of_payloads() if isinstance(each, Punctuation))
+        return any(each.implies(told) for each in boxes)
 
     def combined(self, told: Sequence[Promise]) -> list[Promise]:
         """The combinations of these promises with those that are not empty: what both sides say.

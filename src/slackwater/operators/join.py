@@ -344,8 +344,9 @@ class Join:
             if 1 - side not in state.alone:
                 # with nothing there on that side, nothing comes of the other, either
                 until = np.where(_is_empty(state, side, key), state.ports.until[key, side], BEGIN)
-                is_news = is_news | (until > promised)
+                is_news = is_news | (until > np.maximum(promised, state.ports.said[key]))
                 promised = np.maximum(promised, until)
+                state.ports.said[key] = np.maximum(state.ports.said[key], until)
         key, promised = key[is_news], promised[is_news]
         if state.alone and self.latency is OutputLatency.PERFECTNESS_PRESERVING:
             # it is promised key by key, as far as it is shown
@@ -408,10 +409,28 @@ class Join:
         for own, name in zip(self._columns(port), node.on, strict=True):
             kept[own] = keys[name].alias(own)
         told = unmatched(told, pl.DataFrame(list(kept.values())))
+        told = self._without_closed(state, port, told)
         if port == _LEFT:
             return told
         names = {right: left for left, right in node.on.items()} | dict(node.right_names)
         return [promise.renamed(names) for promise in told]
+
+    def _without_closed(self, state: State, port: int, told: Sequence[Promise]) -> list[Promise]:
+        """Without closings of values whose keys are closed, as far, for all of them."""
+        names = dict(zip(self._columns(port), self.node.on, strict=True))
+        if not state.ports.told or not names:
+            return [*told]
+        state.ports.admit(state.keys)
+        left: list[Promise] = []
+        for promise in told:
+            if isinstance(promise, Closings) and set(names) <= set(promise.keys.columns):
+                key = state.keys.find(promise.keys.rename(names))
+                said = np.where(key >= 0, state.ports.said[key], BEGIN)
+                promise = promise.where(promise.before > said)  # noqa: PLW2901
+                if not len(promise):
+                    continue
+            left.append(promise)
+        return left
 
     def _closes_keys(self, port: int, promise: Promise) -> bool:
         columns = set(self._columns(port))

@@ -63,6 +63,7 @@ from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
+from slackwater.runtime.repetition import may_repeat, unsaid
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
@@ -118,6 +119,8 @@ class Running:
     ledger: Ledger
     consequences: Consequences
     on_invalid: OnInvalid = RAISE
+    repeats: bool = False
+    """whether its promises have to be compared with those that it has made"""
     outbound: list[Queue] = field(default_factory=list)
     promised: Promises = field(default_factory=Promises)
     reached: list[Reached] = field(default_factory=list)
@@ -222,6 +225,8 @@ class Running:
         # before the control elements that mark a place: a promise may stand as early as it is kept
         promises = [promise for answer in answers for promise in answer.promises]
         patterns = [promise for promise in promises if _is_pattern(promise)]
+        if patterns and self.repeats:
+            patterns = unsaid(self.promised, patterns, self.node.schema)
         self.promised, told = self.promised.strengthened_by(p for p in promises if not _is_pattern(p))
         rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
         return rows.followed_by([*patterns, *told, *controls])
@@ -361,8 +366,11 @@ class Dataflow:
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
                 running = Running(
-                    node, step, step.open(), inbound, self.ledger, self.consequences, on_invalid
-                )
+                    node, step, step.open(), inbound, self.ledger, self.consequences, on_invalid,
+                    may_repeat(node, latencies[node]),
+                )  # fmt: skip
+                if running.repeats:
+                    running.promised = Promises.of(node.schema)
                 outbound[node] = running.outbound
                 self.operators.append(running)
         self._sinks = [Queue(0, root.schema) for root in roots]

@@ -1,0 +1,89 @@
+"""Repetition: an operator does not promise what it has promised already (paper 4 section 5.5).
+
+Promises of several inputs are combined, windows make one time of several, and what is not shown yet
+holds promises back: two that differ may come out as one, or one that implies the other. So of such
+operators the driver remembers what they have promised of payloads. A cti, and values that are closed for
+ever, end what they imply; of these themselves, which nothing ends, a number is remembered. Where much
+would have to be compared, it is told as it is: a promise too many is no mistake, and must not cost more
+than it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from slackwater.consistency import OutputLatency
+from slackwater.kernels.grouping import Keys
+from slackwater.plan.nodes import AlterLifetime, Node
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, Promise
+from slackwater.times import INF
+
+__all__ = ["may_repeat", "unsaid"]
+
+_FEW = 64
+"""so many promises are compared with each other"""
+_MANY = 4096
+"""with so many that are remembered"""
+_FOR_EVER = 1024
+"""among which there may be so many of values that are closed for ever"""
+
+
+def may_repeat(node: Node, latency: OutputLatency) -> bool:
+    """Whether promises that differ can follow from each other when they come out."""
+    held_back = latency is OutputLatency.PERFECTNESS_PRESERVING
+    return len(node.inputs) > 1 or isinstance(node, AlterLifetime) or held_back
+
+
+def unsaid(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[Promise]:
+    """What of these is not implied by the others, nor by what was said; it is remembered.
+
+    >>> from slackwater.patterns import between
+    >>> from slackwater.punctuations import punctuation
+    >>> schema = pl.Schema({"k": pl.Int64, "v": pl.Int64})
+    >>> said = Promises.of(schema)
+    >>> unsaid(said, [punctuation(8, k=1, v=2), punctuation(9, k=between(0, 5))], schema)
+    [punctuation(9, k=between(0, 5))]
+    >>> unsaid(said, [punctuation(7, k=1), punctuation(k=between(7, 9))], schema)
+    [punctuation(k=between(7, 9))]
+    """
+    if len(told) > _FEW or len(said) > _MANY:
+        return [*told]
+    here = Promises.of(schema)
+    news: list[Promise] = []
+    # whoever speaks of more is asked first
+    for each in sorted(map(_strongest, told), key=_narrowness):
+        new = here.news(said.news([each]))
+        here.add(new)
+        news += new
+    if len(said):
+        said.forget([each for each in news if isinstance(each, Closings)])
+    said.add(news if len(said) < _FOR_EVER else map(_for_a_time, news))
+    return news
+
+
+def _narrowness(told: Promise) -> tuple[int, int]:
+    if isinstance(told, Closings):
+        return len(told.keys.columns), 0
+    return len(told.columns), -told.before
+
+
+def _strongest(told: Promise) -> Promise:
+    """Of closings of equal values the one that goes furthest."""
+    if not isinstance(told, Closings) or len(told) < 2:
+        return told
+    values = Keys(told.keys.schema)
+    number = values.number(told.keys)
+    if len(values) == len(told):
+        return told
+    order = np.argsort(told.before, kind="stable")
+    best = np.empty(len(values), dtype=np.int64)
+    best[number[order]] = order
+    return told.take(best)
+
+
+def _for_a_time(told: Promise) -> Promise:
+    return told.where(told.before < INF) if isinstance(told, Closings) else told
