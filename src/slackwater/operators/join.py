@@ -425,7 +425,8 @@ class Join:
         for promise in told:
             if isinstance(promise, Closings) and set(names) <= set(promise.keys.columns):
                 key = state.keys.find(promise.keys.rename(names))
-                said = np.where(key >= 0, state.ports.said[key], BEGIN)
+                said = np.full(len(key), BEGIN)
+                said[key >= 0] = state.ports.said[key[key >= 0]]
                 promise = promise.where(promise.before > said)  # noqa: PLW2901
                 if not len(promise):
                     continue

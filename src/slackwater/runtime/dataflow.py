@@ -40,7 +40,7 @@ import polars as pl
 
 from slackwater.consistency import Clock, Dial, OutputLatency
 from slackwater.errors import PlanError
-from slackwater.events import Batch, Control
+from slackwater.events import Batch, Control, Placed
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.operators.aggregate import Aggregate
@@ -80,10 +80,14 @@ class Queue:
     """None: a source"""
     unwanted: Promises | None = None
     """of which payloads nothing is to be put in any more, if anybody has said so"""
+    leads_out: bool = False
+    """whether its reader is the user, who is not promised either what was left out"""
 
     def put(self, batch: Batch) -> None:
         """Without the rows that are of no interest."""
         wanted = self._wanted(batch)
+        if self.leads_out:
+            wanted = self._unpromised(wanted)
         if len(wanted):
             self.batches.append(wanted)
 
@@ -106,6 +110,16 @@ class Queue:
             return batch
         unwanted = self.unwanted.frontier(batch.payload) == INF
         return batch.where(~unwanted) if unwanted.any() else batch
+
+    def _unpromised(self, batch: Batch) -> Batch:
+        """Without promises about what is of no interest."""
+        if self.unwanted is None or not any(_is_pattern(each.control) for each in batch.controls):
+            return batch
+        left: list[Placed] = []
+        for position, control in batch.controls:
+            some = self.unwanted.news([control]) if _is_pattern(control) else [control]
+            left += (Placed(position, each) for each in some)
+        return replace(batch, controls=tuple(left))
 
 
 @dataclass(eq=False, slots=True)
@@ -373,7 +387,7 @@ class Dataflow:
                     running.promised = Promises.of(node.schema)
                 outbound[node] = running.outbound
                 self.operators.append(running)
-        self._sinks = [Queue(0, root.schema) for root in roots]
+        self._sinks = [Queue(0, root.schema, leads_out=True) for root in roots]
         for root, sink in zip(roots, self._sinks, strict=True):
             outbound[root].append(sink)
         for running in self.operators:
