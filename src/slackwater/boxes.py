@@ -74,7 +74,7 @@ class Spans:
 
     def add_range(self, told: Punctuation, floor: int) -> None:
         """Take in one whose pattern of the ordered column is a range."""
-        self._take(self._run_of_range(told, self.keys.number), floor)
+        self._take(self._run_of_range(told, self.keys.number_one), floor)
 
     def frontier(self, frame: pl.DataFrame, reached: Times) -> None:
         """Raise the time of each row that has these columns."""
@@ -113,7 +113,7 @@ class Spans:
             group, value, before = group[known], value[known], told.before[known]
             struck = kernel.run_of(group, value, value, before, np.lexsort((value, group)), BEGIN)
         else:
-            struck = self._run_of_range(told, self.keys.find)
+            struck = self._run_of_range(told, self.keys.find_one)
         if len(struck):
             self.runs = [kernel.strike_out(run, struck) for run in self.runs]
             self._settle(BEGIN)
@@ -237,23 +237,24 @@ class Spans:
 
     def _places(self, frame: pl.DataFrame, number: Callable[[pl.DataFrame], Ints]) -> tuple[Ints, Ints]:
         """Of each row the group, -1 if there is none, and the integer."""
-        group = 2 * number(frame) if self.keys.schema else np.zeros(frame.height, dtype=np.int64)
-        group = np.where(group < 0, -1, group)
+        if self.keys.schema:
+            known = number(frame)
+            group = np.where(known < 0, -1, 2 * known)
+        else:
+            group = np.zeros(frame.height, dtype=np.int64)
         if not self.along:
             return group, np.zeros(frame.height, dtype=np.int64)
-        value, nulls = places(frame[self.along].cast(self.schema[self.along]))
+        column, dtype = frame.get_column(self.along), self.schema[self.along]
+        value, nulls = places(column if column.dtype == dtype else column.cast(dtype))
         if nulls is None:
             return group, np.ascontiguousarray(value)
         return np.where(group < 0, -1, group + nulls), np.where(nulls, 0, value)
 
-    def _run_of_range(self, told: Punctuation, number: Callable[[pl.DataFrame], Ints]) -> Ints:
+    def _run_of_range(self, told: Punctuation, number: Callable[[Sequence[Any]], int]) -> Ints:
         columns = dict(told.columns)
         drawn = columns.pop(self.along)
         assert isinstance(drawn, Range)
-        group = 0
-        if columns:
-            key = {name: pl.Series([p.value], dtype=self.schema[name]) for name, p in columns.items()}  # type: ignore[union-attr]
-            group = 2 * int(number(pl.DataFrame(key))[0])
+        group = 2 * number([columns[name].value for name in self.keys.schema]) if columns else 0  # type: ignore[union-attr]
         low, high = _ends(drawn, self.schema[self.along])
         if group < 0 or low > high:
             return _nothing()
@@ -287,6 +288,8 @@ def _all_ends(drawn: Sequence[Range], dtype: pl.DataType) -> tuple[Ints, Ints]:
 
 
 def _place(value: Any, dtype: pl.DataType) -> int:
+    if type(value) is int and dtype == pl.Int64:
+        return value
     return int(places(pl.Series([value], dtype=dtype, strict=True))[0][0])
 
 

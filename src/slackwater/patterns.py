@@ -399,10 +399,12 @@ def united(a: Pattern, b: Pattern, dtype: pl.DataType | None = None) -> Pattern 
     >>> united(between(1.0, 2.0), between(3.0, 4.0)) is None
     True
     """
-    if implies(a, b, dtype):
-        return a
-    if implies(b, a, dtype):
-        return b
+    # of two ranges none is compared with the other first: side by side they are one, or they are not
+    if not (isinstance(a, Range) and isinstance(b, Range)):
+        if implies(a, b, dtype):
+            return a
+        if implies(b, a, dtype):
+            return b
     apart, spans = _spans(a, dtype)
     more, others = _spans(b, dtype)
     apart |= more

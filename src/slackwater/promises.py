@@ -73,10 +73,11 @@ class Known:
 
     def _spans_of(self, names: Iterable[str], along: str | None = None) -> Spans:
         """Where promises about these columns are, of ranges of one of them or of constants only."""
-        schema = pl.Schema({name: self.schema[name] for name in sorted(names)})
+        names = sorted(names)
         for spans in self.spans:
-            if list(spans.schema) == list(schema) and along in (None, spans.along):
+            if list(spans.schema) == names and along in (None, spans.along):
                 return spans
+        schema = pl.Schema({name: self.schema[name] for name in names})
         if along is None:
             fixed = [name for name, dtype in schema.items() if is_fixed(dtype)]
             # a column of many values first: there they may lie densely
@@ -84,7 +85,7 @@ class Known:
             along = fixed[0] if fixed else ""
         found = Spans.of(schema, along)
         for at, spans in enumerate(self.spans):
-            if list(spans.schema) == list(schema) and (again := spans.rekeyed(along, BEGIN)):
+            if list(spans.schema) == names and (again := spans.rekeyed(along, BEGIN)):
                 # constants beside ranges: together they may leave no value out
                 self.spans[at] = again
                 return again
@@ -370,13 +371,15 @@ def _break(broken: Mask, batch: Batch) -> None:
     closings: dict[tuple[str, ...], list[tuple[int, Closings]]] = {}
     boxes: list[tuple[int, Promise]] = []
     for position, control in batch.controls:
+        if position == batch.rows:
+            continue
         if isinstance(control, Punctuation) and control.is_of_values:
             for some in Closings.of([control], batch.schema):
                 assert isinstance(some, Closings)
                 closings.setdefault(tuple(sorted(some.keys.columns)), []).append((position, some))
         elif isinstance(control, Closings):
             closings.setdefault(tuple(sorted(control.keys.columns)), []).append((position, control))
-        elif isinstance(control, Punctuation) and is_of_payloads(control) and position < batch.rows:
+        elif isinstance(control, Punctuation) and is_of_payloads(control):
             boxes.append((position, control))
     for names, parts in closings.items():
         keys = Keys(pl.Schema({name: batch.schema[name] for name in names}))

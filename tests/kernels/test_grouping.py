@@ -58,6 +58,19 @@ def test_a_part_of_a_column_is_read_from_where_it_begins(dtype: pl.DataType) -> 
     assert keys.number(pieces.to_frame()).tolist() == [2, 1, 0]
 
 
+@each_type
+def test_one_key_has_the_number_that_it_has_among_others(dtype: pl.DataType) -> None:
+    first, second = TYPES[dtype]
+    keys = Keys(pl.Schema({"k": dtype, "n": pl.Int64(), "s": pl.String()}))
+    fixed = Keys(pl.Schema({"k": dtype}))
+    for number, value in enumerate((first, None, second)):
+        assert fixed.find_one([value]) == keys.find_one([value, 1, "a"]) == -1
+        assert fixed.number_one([value]) == keys.number_one([value, 1, "a"]) == number
+        assert fixed.find_one([value]) == keys.find_one([value, 1, "a"]) == number
+    column = pl.Series("k", [second, first, None], dtype=dtype)
+    assert fixed.number(column.to_frame()).tolist() == [2, 0, 1]
+
+
 def test_minus_zero_is_zero_and_every_nan_is_the_same() -> None:
     bits = np.array([0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, 0x7FF8 << 48 | 1], dtype=np.uint64)
     floats = pl.DataFrame({"k": bits.view(np.float64)})

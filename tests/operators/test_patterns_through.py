@@ -153,6 +153,31 @@ def test_what_is_told_piece_by_piece_is_remembered_as_one_piece() -> None:
     assert list(said) == [SEVEN]
 
 
+def test_select_forgets_pieces_of_what_is_promised_as_a_whole() -> None:
+    running = Execution(S.select("k").node)
+    pieces = [sw.punctuation(k=k, v=sw.between(low, low + 1)) for k in (7, 8) for low in range(0, 9, 3)]
+    running.push(SOURCE, [*pieces, sw.punctuation(30, k=9, v=sw.between(1, 2))])
+    [(state, _, _)] = running.snapshot().operators
+    assert len(state) == 7
+    # a time that is too short says nothing of what is for ever
+    running.push(SOURCE, [SEVEN, sw.punctuation(30, k=8)])
+    assert len(state) == 4
+    running.push(SOURCE, [sw.punctuation(40, k=sw.between(8, 9))])
+    assert len(state) == 3
+
+
+def test_pieces_that_have_waited_are_completed_like_others() -> None:
+    """More of them than wait, of more than one key; the ends come last."""
+    running = Execution(S.select("k").node)
+    pieces = [sw.punctuation(k=k, v=sw.between(low, low + 1)) for low in range(0, 80, 2) for k in (6, 7)]
+    null = sw.punctuation(v=None)
+    low, high = (sw.punctuation(k=7, v=sw.between(None, -1)), sw.punctuation(v=sw.between(80, None)))
+    for piece in [null, *pieces, low]:
+        assert _told(element for batch in running.push(SOURCE, [piece]) for element in batch) == []
+    [said] = running.push(SOURCE, [high])
+    assert list(said) == [SEVEN]
+
+
 def _union(*script: tuple[sw.Query, Element]) -> list[Element]:
     return _told(S.union(T).run(list(script), batch=1))
 

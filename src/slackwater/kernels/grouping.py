@@ -15,6 +15,7 @@ compared with every slot of its hash until one is equal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -104,7 +105,43 @@ class Keys:
         if not self.is_fixed:
             keys = some_columns(payload, list(self.schema))
             return self._number_rows(keys, hashes_of(keys))
-        rows = _encoded(payload, list(self.schema))
+        return self._number_integers(_encoded(payload, list(self.schema)))
+
+    def find(self, payload: pl.DataFrame) -> Ints:
+        """The number of each row's key; -1 if it has none."""
+        if self.is_fixed:
+            found: Ints = _find_rows(self.slots, self.values, _encoded(payload, list(self.schema)))
+            return found
+        keys = some_columns(payload, list(self.schema))
+        return self._find_others(keys, hashes_of(keys))
+
+    def number_one(self, values: Sequence[Any]) -> int:
+        """The number of the key with these values, which it gets if it is new."""
+        row = self._integers_of(values)
+        numbers = self.number(self._frame_of(values)) if row is None else self._number_integers(row)
+        return int(numbers[0])
+
+    def find_one(self, values: Sequence[Any]) -> int:
+        """The number of the key with these values; -1 if it has none."""
+        row = self._integers_of(values)
+        if row is None:
+            return int(self.find(self._frame_of(values))[0])
+        return int(_find_rows(self.slots, self.values, row)[0])
+
+    def _frame_of(self, values: Sequence[Any]) -> pl.DataFrame:
+        named = zip(self.schema.items(), values, strict=True)
+        return framed([pl.Series(name, [v], dtype, strict=True) for (name, dtype), v in named], 1)
+
+    # keys of fixed width
+
+    def _integers_of(self, values: Sequence[Any]) -> Ints | None:
+        """One key as a row, where Python has its integers at once."""
+        known = zip(values, self.schema.dtypes(), strict=True)
+        if not self.is_fixed or not all(type(v) is int and dtype == pl.Int64 for v, dtype in known):
+            return None
+        return np.array([[*values, 0]], dtype=np.int64)
+
+    def _number_integers(self, rows: Ints) -> Ints:
         numbers = np.empty(len(rows), dtype=np.int64)
         done = 0
         while done < len(rows):
@@ -116,16 +153,6 @@ class Keys:
                 more = (len(rows) - done) * (self.size - before) // max(1, done - begun)
                 self._rebuild(more)
         return numbers
-
-    def find(self, payload: pl.DataFrame) -> Ints:
-        """The number of each row's key; -1 if it has none."""
-        if self.is_fixed:
-            found: Ints = _find_rows(self.slots, self.values, _encoded(payload, list(self.schema)))
-            return found
-        keys = some_columns(payload, list(self.schema))
-        return self._find_others(keys, hashes_of(keys))
-
-    # keys of fixed width
 
     def _decoded(self, rows: Ints) -> pl.DataFrame:
         columns = []
@@ -295,6 +322,8 @@ def places(column: pl.Series) -> tuple[Ints, Mask | None]:
 
     A NaN is above all numbers. Of columns of fixed width.
     """
+    if column.dtype == pl.Int64 and not column.null_count():
+        return column.to_numpy().astype(np.int64), None
     values, nulls = _as_integers(column)
     if column.dtype == pl.UInt64:
         values ^= _SIGN

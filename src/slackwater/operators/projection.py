@@ -6,20 +6,23 @@ gone. The paper leaves that open. Found are promises that each speak of one of t
 same one; what speaks of two of them, or only of syncs from some time on, is dropped.
 
 What may still be completed by others is remembered, until what it says has been promised; the oldest is
-forgotten when there is much of it, and then less is promised.
+forgotten when there is much of it, and then less is promised. Boxes are found by their *region*, what
+they say of the columns that are kept: what is told piece by piece costs no more where many are open. As
+long as nothing can follow from them, boxes wait: mostly they are said as a whole before they matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
+from slackwater.columns import FEW, framed
 from slackwater.identity import row_ids
 from slackwater.operators.coverage import covers
-from slackwater.patterns import Constant, Pattern, Range, united
+from slackwater.patterns import ANY, Constant, Pattern, Range, united, values_of
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN, INF
 
@@ -30,22 +33,118 @@ MOST_CLOSINGS = 100_000
 MOST_REGIONS = 100
 
 
+_Region = tuple[tuple[str, Pattern], ...]
+"""what a box says of the columns that are kept"""
+_Place = tuple[str, _Region]
+"""the column of a box that is gone, and its region"""
+
+
 @dataclass(slots=True)
 class Apart:
     """Promises that are of no use alone."""
 
-    boxes: list[Punctuation] = field(default_factory=list)
+    boxes: dict[_Place, list[Punctuation]] = field(default_factory=dict)
+    """the last is the place of which something was told last"""
+    waiting: dict[_Place, list[Punctuation]] = field(default_factory=dict)
+    """boxes that have not been compared with these yet, in the same order"""
     closings: list[Closings] = field(default_factory=list)
     """for each set of columns, all together"""
+    endless: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+    """columns of which a range without a lower end was told, and without an upper one"""
 
     def __len__(self) -> int:
-        return len(self.boxes) + sum(map(len, self.closings))
+        return _count(self.boxes) + _count(self.waiting) + sum(map(len, self.closings))
+
+    def wait(self, told: Punctuation, column: str, schema: pl.Schema) -> None:
+        """Take in a box of which it need not be known yet what follows."""
+        pattern = _pattern(told, column)
+        if isinstance(pattern, Range):
+            for known, end in zip(self.endless, (pattern.low, pattern.high), strict=True):
+                if end is None and column not in known:
+                    known.append(column)
+        place = _place(told, column)
+        self.waiting[place] = [*self.waiting.pop(place, []), told]
+        if _count(self.waiting) > FEW:
+            self.settle(schema)
+
+    def may_cover(self, column: str, dtype: pl.DataType) -> bool:
+        """Whether no value may be left out. Constants alone leave one out, unless there are only two."""
+        return all(column in known for known in self.endless) or dtype == pl.Boolean
+
+    def settle(self, schema: pl.Schema) -> None:
+        """Nothing waits any more."""
+        waiting, self.waiting = self.waiting, {}
+        for (column, region), boxes in waiting.items():
+            for box in boxes:
+                self._add(box, (column, region), schema[column])
+
+    def _add(self, told: Punctuation, place: _Place, dtype: pl.DataType) -> None:
+        """Put a box, and what it is one range with, where it is found."""
+        told, others = _grown(told, self.boxes.pop(place, []), place[0], dtype)
+        self._drop_elsewhere(told, place)
+        self.boxes[place] = [*others, told]
+        if _count(self.boxes) > MOST_BOXES:
+            oldest = next(iter(self.boxes))
+            _put(self.boxes, oldest, self.boxes[oldest][1:])
+
+    def _drop_elsewhere(self, told: Punctuation, place: _Place) -> None:
+        """Drop boxes of other places that a box says: not of other values in the same columns."""
+        column, region = place
+        is_wide = not _is_point(region)
+        for other, boxes in list(self.boxes.items()):
+            if other[0] == column and (is_wide or len(other[1]) > len(region)):
+                _put(self.boxes, other, [box for box in boxes if not told.implies(box)])
 
     def forget(self, told: Punctuation) -> None:
         """Drop what this promise says."""
-        self.boxes = [box for box in self.boxes if not told.implies(box)]
+        self.forget_boxes(told)
         left = [each.where(~_says(told, each)) for each in self.closings]
         self.closings = [each for each in left if len(each)]
+
+    def forget_boxes(self, told: Promise) -> None:
+        """Drop the boxes that this promise says, which is about columns that are kept."""
+        for boxes in filter(None, (self.boxes, self.waiting)):
+            until = _said_until(told, [region for _, region in boxes])
+            for place, time in zip(list(boxes), until, strict=True):
+                if time > BEGIN:
+                    _put(boxes, place, [box for box in boxes[place] if box.before > time])
+
+
+def _count(boxes: dict[_Place, list[Punctuation]]) -> int:
+    return sum(map(len, boxes.values()))
+
+
+def _put(boxes: dict[_Place, list[Punctuation]], place: _Place, left: list[Punctuation]) -> None:
+    """These are the boxes of a place now."""
+    if left:
+        boxes[place] = left
+    else:
+        del boxes[place]
+
+
+def _place(box: Punctuation, column: str) -> _Place:
+    return column, tuple(each for each in box.columns if each[0] != column)
+
+
+def _is_point(region: Iterable[tuple[str, Pattern]]) -> bool:
+    return all(isinstance(pattern, Constant) for _, pattern in region)
+
+
+def _said_until(told: Promise, regions: Sequence[_Region]) -> list[int]:
+    """The time before which a promise says all of each region; BEGIN if it does not."""
+    if isinstance(told, Punctuation):
+        says = [told.implies(Punctuation(told.before, columns=region)) for region in regions]
+        return [told.before if all_of_it else BEGIN for all_of_it in says]
+    until = np.full(len(regions), BEGIN, dtype=np.int64)
+    names = told.keys.columns
+    shared = [[(name, dict(region).get(name, ANY)) for name in names] for region in regions]
+    points = [at for at, patterns in enumerate(shared) if _is_point(patterns)]
+    rows = [[value for _, pattern in shared[at] for value in values_of(pattern)] for at in points]
+    if rows:
+        columns = zip(told.keys.schema.items(), zip(*rows, strict=True), strict=True)
+        frame = framed([pl.Series(n, v, dtype, strict=True) for (n, dtype), v in columns], len(rows))
+        until[points] = told.frontier(frame)
+    return until.tolist()
 
 
 def projected(
@@ -58,10 +157,11 @@ def projected(
         if len(gone) != 1 or (isinstance(promise, Punctuation) and promise.since != BEGIN):
             continue
         [column] = gone
-        own = _remember(apart, promise, column, schema[column])
-        if not _may_cover(apart, column, schema[column]):
+        _remember(apart, promise, column, schema)
+        if not apart.may_cover(column, schema[column]):
             continue
-        for region, parts in own:
+        apart.settle(schema)
+        for region, parts in _own(apart, promise, column):
             others = list(_others(apart, column, region, promise))
             for each in _common(region, others):
                 more = [part for other, those in others if other.implies(each) for part in those]
@@ -89,40 +189,53 @@ def _columns(promise: Promise) -> list[str]:
     return [name for name, _ in promise.columns]
 
 
-def _remember(apart: Apart, told: Promise, column: str, dtype: pl.DataType) -> list[_Closed]:
-    """Take a promise in; what is promised by now in the regions that it speaks of."""
+def _remember(apart: Apart, told: Promise, column: str, schema: pl.Schema) -> None:
+    """Take a promise in."""
     if isinstance(told, Punctuation):
-        told = _grown(told, apart.boxes, column, dtype)
-        apart.boxes = [*(box for box in apart.boxes if not told.implies(box)), told][-MOST_BOXES:]
-        return [_of_box(told, column)]
+        apart.wait(told, column, schema)
+        return
     same = [each for each in apart.closings if set(each.keys.columns) == set(told.keys.columns)]
     apart.closings = [each for each in apart.closings if each not in same]
     keys = pl.concat([*(each.keys.select(told.keys.columns) for each in same), told.keys])
     before = np.concatenate([*(each.before for each in same), told.before])
-    together = Closings(keys[-MOST_CLOSINGS:], before[-MOST_CLOSINGS:])
-    apart.closings.append(together)
+    apart.closings.append(Closings(keys[-MOST_CLOSINGS:], before[-MOST_CLOSINGS:]))
+
+
+def _own(apart: Apart, told: Promise, column: str) -> list[_Closed]:
+    """What is promised by now in the regions that a promise speaks of, which was taken in last."""
+    if isinstance(told, Punctuation):
+        return [_of_box(apart.boxes[_place(told, column)][-1], column)]
+    together = apart.closings[-1]
     return list(_groups(together, column, max(len(together) - len(told), 0)))
 
 
 def _grown(
     told: Punctuation, boxes: Sequence[Punctuation], column: str, dtype: pl.DataType
-) -> Punctuation:
-    """The promise with what was said of the same region before, as far as that is one range with it.
+) -> tuple[Punctuation, list[Punctuation]]:
+    """The promise with those of its region that are one range with it; and those that it does not say.
 
     What is told piece by piece is one piece then, and not compared with every piece of it.
     """
-    region, [(before, pattern)] = _of_box(told, column)
+    pattern = _pattern(told, column)
+    others: list[Punctuation] = []
     for box in reversed(boxes):
-        if box.before != before or column not in dict(box.columns) or _without(box, column) != region:
-            continue
-        both = united(pattern, dict(box.columns)[column], dtype)
+        both = united(pattern, _pattern(box, column), dtype) if box.before == told.before else None
         if isinstance(both, Range):
             pattern = both
-    return Punctuation.of(before, BEGIN, {**dict(region.columns), column: pattern})
+        else:
+            others.append(box)
+    columns = tuple((name, pattern if name == column else p) for name, p in told.columns)
+    grown = Punctuation(told.before, columns=columns)
+    return grown, [box for box in reversed(others) if not grown.implies(box)]
+
+
+def _pattern(box: Punctuation, column: str) -> Pattern:
+    return next(pattern for name, pattern in box.columns if name == column)
 
 
 def _of_box(box: Punctuation, column: str) -> _Closed:
-    return _without(box, column), [(box.before, dict(box.columns)[column])]
+    _, region = _place(box, column)
+    return Punctuation(INF, columns=region), [(box.before, _pattern(box, column))]
 
 
 def _groups(closings: Closings, column: str, touched_from: int = 0) -> Iterator[_Closed]:
@@ -147,9 +260,9 @@ def _others(apart: Apart, column: str, region: Punctuation, told: Promise) -> It
     Closings of the same columns are together, and what was told is among them if it is closings.
     """
     own = set(told.keys.columns) if isinstance(told, Closings) else set[str]()
-    for box in apart.boxes:
-        if column in dict(box.columns):
-            yield _of_box(box, column)
+    for (gone, _), boxes in apart.boxes.items():
+        if gone == column:
+            yield from (_of_box(box, column) for box in boxes)
     for closings in apart.closings:
         names = closings.keys.columns
         if column in names and set(names) != own:
@@ -166,19 +279,6 @@ def _common(region: Punctuation, others: Sequence[_Closed]) -> list[Punctuation]
             if not both.is_empty and len(found) < MOST_REGIONS:
                 found[both] = None
     return list(found)
-
-
-def _without(box: Punctuation, column: str) -> Punctuation:
-    return Punctuation.of(INF, BEGIN, {name: p for name, p in box.columns if name != column})
-
-
-def _may_cover(apart: Apart, column: str, dtype: pl.DataType) -> bool:
-    """Constants alone never leave no value out, unless there are only two."""
-    if dtype == pl.Boolean:
-        return True
-    patterns = [pattern for box in apart.boxes for name, pattern in box.columns if name == column]
-    ranges = [pattern for pattern in patterns if isinstance(pattern, Range)]
-    return any(p.low is None for p in ranges) and any(p.high is None for p in ranges)
 
 
 def _covered_before(parts: _Parts, dtype: pl.DataType) -> int | None:

@@ -72,11 +72,12 @@ class Select:
 
     def on_patterns(self, state: Apart, port: int, told: Sequence[Promise]) -> Answer:
         """What is about columns that pass, and what follows from the rest about these."""
-        usable: list[Promise] = [each for each in told if each.speaks_only_of(self.passing)]
+        usable = [each for each in told if each.speaks_only_of(self.passing)]
         others = [each for each in told if not each.speaks_only_of(self.passing)]
-        if others:
-            usable += projected(state, others, self.passing, self.node.input.schema)
-        return Answer(tuple(named for promise in usable for named in self._named(promise)))
+        follows = projected(state, others, self.passing, self.node.input.schema) if others else []
+        for each in usable:
+            state.forget_boxes(each)
+        return Answer(tuple(named for each in (*usable, *follows) for named in self._named(each)))
 
     def _named(self, promise: Promise) -> Iterator[Promise]:
         """The promise about the columns of the output, under each of their names."""
