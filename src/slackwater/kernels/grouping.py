@@ -115,6 +115,13 @@ class Keys:
         keys = some_columns(payload, list(self.schema))
         return self._find_others(keys, hashes_of(keys))
 
+    def number_of(self, values: npt.NDArray[Any]) -> Ints:
+        """The number of each key, where keys are single numbers of the type of these."""
+        assert self.is_fixed
+        rows = np.zeros((len(values), 2), dtype=np.int64)
+        rows[:, 0] = _numbers(values)
+        return self._number_integers(rows)
+
     def number_one(self, values: Sequence[Any]) -> int:
         """The number of the key with these values, which it gets if it is new."""
         row = self._integers_of(values)

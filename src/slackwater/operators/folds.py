@@ -52,7 +52,6 @@ class NoResult(Exception):
 _UNCHANGING = (type(None), int, float, str, bytes, Decimal, dt.date, dt.timedelta)
 
 
-_FLOATS = (float, type(None))
 _HALF = 2**63
 """integers of 64 bits are below, and not below its negative"""
 
@@ -70,7 +69,7 @@ class Fold:
     remove: Callable[[Any, Any], Any]
     result: Callable[[Any], Any]
 
-    def run(self, groups: dict[int, Any], script: Script, known: Keys) -> pl.DataFrame:
+    def run(self, groups: dict[int, Any], script: Script, known: Keys) -> list[Any]:
         """Follow the moves; the results that are asked for. A group is (how many copies, its value)."""
         moves, a, b, member = script
         is_read = moves[:, kernels.S_COUNT] == 0
@@ -94,7 +93,7 @@ class Fold:
         except NoResult as problem:
             problem.key, problem.entry = key, _next_read(moves[at:], key)
             raise
-        return self._typed(results, moves[moves[:, kernels.S_COUNT] == 0])
+        return results
 
     def _move(self, groups: dict[int, Any], key: int, count: int, item: Any) -> None:
         """So many copies of an item more, or less."""
@@ -107,12 +106,12 @@ class Fold:
         else:
             del groups[key]
 
-    def _typed(self, results: list[Any], reads: Ints) -> pl.DataFrame:
-        """The results as a column; what the declared type cannot hold is refused."""
+    def numbered(self, results: list[Any], reads: Ints, known: Keys) -> Ints:
+        """The numbers of results, which were asked for so; what the type cannot hold is refused."""
         if self._is_plain(results):
-            return pl.Series(_RESULT, results, dtype=self.dtype).to_frame()
+            return known.number_of(np.array(results, np.float64 if self.dtype.is_float() else np.int64))
         try:
-            return payload_frame([{_RESULT: result} for result in results], self.schema)
+            return known.number(payload_frame([{_RESULT: result} for result in results], self.schema))
         except InvalidElement as refusal:
             for read, result in zip(reads, results, strict=True):
                 if not self._fits(result):
@@ -128,7 +127,7 @@ class Fold:
     def _is_plain(self, results: list[Any]) -> bool:
         """Whether the type holds all of them as they are, as far as that is seen at once."""
         if self.dtype == pl.Float64:
-            return all(type(result) in _FLOATS for result in results)
+            return all(type(result) is float for result in results)
         if self.dtype == pl.Int64:
             return all(type(result) is int and -_HALF <= result < _HALF for result in results)
         return False

@@ -361,9 +361,8 @@ class Held:
         # only to remember who is there: it asks for nothing
         lists.run(script, (), (_NO_ORDER, _NO_ORDER), entries)
         results = fold.run(cache.groups, script, known)
-        is_read = script.moves[:, kernels.S_COUNT] == 0
-        read = script.moves[is_read, kernels.S_LABELS]
-        entries[read, column] = state.results[j].number(results)
+        reads = script.moves[script.moves[:, kernels.S_COUNT] == 0]
+        entries[reads[:, kernels.S_LABELS], column] = fold.numbered(results, reads, state.results[j])
 
     def results(self, state: State, results: Ints) -> dict[str, pl.Series]:
         """The value of each aggregation, for each row of results."""
