@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slackwater.columns import FEW
 from slackwater.kernels import spans as spans_kernel
 from slackwater.kernels.grouping import Keys, is_fixed, of_places, places
 from slackwater.patterns import Any_, Constant, OneOf, Pattern, Range, united
@@ -78,9 +79,28 @@ class Spans:
 
     def frontier(self, frame: pl.DataFrame, reached: Times) -> None:
         """Raise the time of each row that has these columns."""
+        if self._speaks_of_none(frame):
+            return
         group, value = self._places(frame, self.keys.find)
         for run in self.runs:
             kernel.look_up(run, group, value, reached)
+
+    def _speaks_of_none(self, frame: pl.DataFrame) -> bool:
+        """Whether all rows are above or below all that is promised, as far as that is seen at once.
+
+        Rows mostly are: what is promised lies behind them.
+        """
+        if not self.runs:
+            return True
+        if not self.along or self.schema[self.along] != pl.Int64 or len(self) > FEW:
+            return False
+        column = frame.get_column(self.along)
+        if column.dtype != pl.Int64 or column.null_count() or not len(column):
+            return False
+        values = column.to_numpy()
+        least, greatest = values.min(), values.max()
+        runs = [run for run in self.runs if len(run)]
+        return all(greatest < run[:, 1].min() or least > run[:, 2].max() for run in runs)
 
     def covering(self, frame: pl.DataFrame, reached: Times) -> None:
         """The same for rows without the ordered column: where all its values are promised."""

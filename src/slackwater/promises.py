@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.boxes import Boxes, Spans
-from slackwater.columns import framed
+from slackwater.columns import FEW, framed
 from slackwater.events import Batch, Control
 from slackwater.kernels import spans as spans_kernel
 from slackwater.kernels.grouping import Keys, is_fixed
@@ -50,11 +50,19 @@ class Known:
             self.schema |= told.keys.schema
             if len(told):
                 self._spans_of(told.keys.columns).add(told, cti)
+                self._forget_parts(told)
             return
         if told.is_empty:
             return
         for box in _without_lists(told):
             self._add_box(box, cti)
+
+    def _forget_parts(self, told: Closings) -> None:
+        """What was promised piece by piece of values that are closed now, if it is little to look at."""
+        names = set(told.keys.columns)
+        for spans in self.spans:
+            if len(told) * len(spans) <= FEW and names < set(spans.schema) and len(spans):
+                spans.forget_others(told)
 
     def _add_box(self, box: Punctuation, cti: int) -> None:
         names = [name for name, _ in box.columns]

@@ -129,7 +129,7 @@ def test_select_remembers_no_more_than_what_it_may_still_use() -> None:
     null = sw.punctuation(v=None)
     halves = [sw.punctuation(k=7, v=sw.between(None, 4)), sw.punctuation(k=7, v=sw.between(5, None))]
     running.push(SOURCE, [null, halves[0]])
-    [(state, _, _)] = running.snapshot().operators
+    [(state, *_)] = running.snapshot().operators
     assert len(state) == 2
     running.push(SOURCE, [halves[1]])
     # null goes for every k, and may be needed again
@@ -147,7 +147,7 @@ def test_what_is_told_piece_by_piece_is_remembered_as_one_piece() -> None:
     # in any order: every second one first, then what lies between
     for piece in [*ends, *pieces[::2], *pieces[1:-1:2]]:
         assert _told(element for batch in running.push(SOURCE, [piece]) for element in batch) == []
-    [(state, _, _)] = running.snapshot().operators
+    [(state, *_)] = running.snapshot().operators
     assert len(state) == len(ends) + 1
     [said] = running.push(SOURCE, [pieces[-1]])
     assert list(said) == [SEVEN]
@@ -157,7 +157,7 @@ def test_select_forgets_pieces_of_what_is_promised_as_a_whole() -> None:
     running = Execution(S.select("k").node)
     pieces = [sw.punctuation(k=k, v=sw.between(low, low + 1)) for k in (7, 8) for low in range(0, 9, 3)]
     running.push(SOURCE, [*pieces, sw.punctuation(30, k=9, v=sw.between(1, 2))])
-    [(state, _, _)] = running.snapshot().operators
+    [(state, *_)] = running.snapshot().operators
     assert len(state) == 7
     # a time that is too short says nothing of what is for ever
     running.push(SOURCE, [SEVEN, sw.punctuation(30, k=8)])
@@ -203,7 +203,7 @@ def test_union_forgets_what_all_have_promised() -> None:
     running = Execution(S.union(T).node)
     for key in range(9):
         running.push(SOURCE, [sw.punctuation(k=key)])
-    [(state, _, _)] = running.snapshot().operators
+    [(state, *_)] = running.snapshot().operators
     assert [len(promises) > 0 for promises in state.promised] == [True, False]
     for key in range(9):
         running.push(OTHER, [sw.punctuation(k=key)])

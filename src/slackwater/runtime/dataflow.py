@@ -442,33 +442,35 @@ class Dataflow:
             operator.turn(dial)
             self.run_until_quiet()
 
-    def forgo(self, told: Sequence[Promise], root: int = 0) -> None:
-        """Rows of the output with such payloads are no longer of interest."""
+    def forgo(self, told: Sequence[Promise]) -> None:
+        """Rows of the first output with such payloads are no longer of interest."""
         assert not any(operator.ready for operator in self.operators), "it is said when all is quiet"
-        self._sinks[root].forgo(told)
+        self._sinks[0].forgo(told)
         self.run_until_quiet()
 
-    def snapshot(self) -> list[Any]:
-        """The state of every operator, inputs before readers, with what it has promised and heard.
+    @property
+    def unwanted(self) -> Promises | None:
+        """What of the first output is of no interest any more, if anybody has said so."""
+        return self._sinks[0].unwanted
 
-        The last one is of the readers of the output: what is of no interest to them.
-        """
+    @unwanted.setter
+    def unwanted(self, told: Promises | None) -> None:
+        self._sinks[0].unwanted = told
+
+    def snapshot(self) -> list[Any]:
+        """The state of every operator, inputs before readers, with what it has said and heard."""
         assert not any(operator.ready for operator in self.operators), "a snapshot is taken when quiet"
-        operators = [
+        return [
             (each.state, each.promised, each.reached, [queue.unwanted for queue in each.inbound])
             for each in self.operators
         ]
-        return [*operators, [sink.unwanted for sink in self._sinks]]
 
     def restore(self, states: list[Any]) -> None:
         """Put the operators into the state of a snapshot of the same plan."""
-        *states, sinks = states
         for operator, (state, promised, reached, unwanted) in zip(self.operators, states, strict=True):
             operator.state, operator.promised, operator.reached = state, promised, reached
             for queue, each in zip(operator.inbound, unwanted, strict=True):
                 queue.unwanted = each
-        for sink, each in zip(self._sinks, sinks, strict=True):
-            sink.unwanted = each
 
     def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

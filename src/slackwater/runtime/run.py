@@ -186,10 +186,8 @@ class Execution:
         self._refuse_when_stopped()
         schema = self.output.schema
         fitting = [_without_time(each).fitted(schema) for each in told]
-        ignored = self.output.ignored or Promises.of(schema)
-        ignored.add(fitting)
-        self.output.ignored = ignored
         self._dataflow.forgo(fitting)
+        self.output.ignored = self._dataflow.unwanted
         return self._said()
 
     def _said(self) -> list[Batch]:
@@ -229,7 +227,7 @@ class Execution:
         self._dataflow.restore(snapshot.operators)
         self.output.promised = snapshot.promised
         self._dial = snapshot.dial
-        self.output.ignored = snapshot.ignored
+        self.output.ignored = self._dataflow.unwanted = snapshot.ignored
 
     def describe(self) -> list[Status]:
         """How every operator stands, sources first."""
