@@ -306,7 +306,7 @@ class Promises:
         return self.known.one_of_row(alone) if self.known else None
 
     def news(self, told: Iterable[Promise]) -> list[Promise]:
-        """What of these is not promised already, as far as that is seen from one promise."""
+        """What of these is not promised already, as far as that is seen soon."""
         new: list[Promise] = []
         for each in told:
             if isinstance(each, Closings):
@@ -321,6 +321,8 @@ class Promises:
             return True
         if self.known is None:
             return False
+        if any(isinstance(pattern, OneOf) for _, pattern in told.columns):
+            return all(map(self._implies, _without_lists(told)))
         types = self.known.schema
         values = {n: p for n, p in told.columns if isinstance(p, Constant) and n in types}
         if values:
@@ -328,6 +330,8 @@ class Promises:
             assert isinstance(row, Closings)
             if self.frontier(row.keys)[0] >= told.before:
                 return True
+        if len(self) > FEW:
+            return False
         boxes = (each for each in self._of_payloads() if isinstance(each, Punctuation))
         return any(each.implies(told) for each in boxes)
 

@@ -143,6 +143,14 @@ def test_of_several_promises_in_a_batch_none_goes_further_than_what_is_shown() -
     assert list(said) == [sw.insert(0, 3, **row), sw.punctuation(k="a")]
 
 
+def test_a_column_of_one_side_may_have_the_name_of_a_key_of_the_other() -> None:
+    a, b = sw.stream({"a": int, "x": int}, name="a"), sw.stream({"b": int, "a": int}, name="b")
+    running = a.join(b, on={"a": "b"}).open()
+    running.push(a, [sw.insert(1, 9, a=1, x=1), sw.punctuation(a=1)])
+    running.push(b, [sw.punctuation(b=1)])
+    assert running.push(b, [sw.punctuation(a=2, b=1)]) == []
+
+
 def test_the_watermark_of_other_groups_stays_where_it_is() -> None:
     bids = sw.stream(AUCTIONS)
     sums = bids.group_by("item").aggregate(total=sw.sum("price")).latency(sw.PERFECTNESS_PRESERVING)

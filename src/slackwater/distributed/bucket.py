@@ -312,7 +312,7 @@ class Bucket:
         [aggregate] = (each for each in self._dataflow.operators if each.node is combining.aggregate)
         sums = together([parcel.sums() for parcel in parcels])
         combining.require_promised(sums, before)
-        aggregate.sums = sums
+        aggregate.take_sums(sums)
 
     def _fresh(
         self,

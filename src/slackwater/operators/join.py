@@ -66,7 +66,7 @@ import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
-from slackwater.columns import blank, framed, nothing, taken, true_in
+from slackwater.columns import blank, framed, nothing, some_columns, taken, true_in
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
@@ -318,15 +318,19 @@ class Join:
     def _unwanted(self, state: State, key: Ints | None) -> tuple[tuple[int, Promise], ...]:
         """Of which ports which rows meet nobody any more, and are not shown alone, either."""
         found: list[tuple[int, Promise]] = []
+        if state.alone and self.latency is not OutputLatency.EAGER:
+            # they tell what is alone how far time is
+            return ()
         for side in (_LEFT, _RIGHT):
             other = 1 - side
-            if other in state.alone:
+            if other in state.alone or state.ctis[other] == INF:
                 continue
             if state.ctis[side] == INF and not state.sides[side].count:
                 found.append((other, Punctuation(INF)))
             elif key is not None:
                 state.sides[side].admit(len(state.keys))
-                ended = key[_has_ended(state, side, key)]
+                # what is closed there does not come anyway
+                ended = key[_has_ended(state, side, key) & (state.ports.until[key, other] < INF)]
                 names = dict(zip(self.node.on, self._columns(other), strict=True))
                 closed = closings_of(state.keys, ended, np.full(len(ended), INF))
                 found += [(other, closings.renamed(names)) for closings in closed]
@@ -424,7 +428,7 @@ class Join:
         left: list[Promise] = []
         for promise in told:
             if isinstance(promise, Closings) and set(names) <= set(promise.keys.columns):
-                key = state.keys.find(promise.keys.rename(names))
+                key = state.keys.find(some_columns(promise.keys, list(names)).rename(names))
                 said = np.full(len(key), BEGIN)
                 said[key >= 0] = state.ports.said[key[key >= 0]]
                 promise = promise.where(promise.before > said)  # noqa: PLW2901

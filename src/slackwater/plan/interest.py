@@ -8,11 +8,11 @@ it has a part in is not of interest.
     rows that are looked at one by one   the same, if the input has the columns
     groups (aggregates, sessions, ranks) what is said of their keys alone: other rows of a group count
     sets                                 the same, of both sides
-    joins                                of keys, both sides; of other columns, their side, if its rows
-                                         do not keep rows of the other side from being shown alone
+    joins, clips                         what is said of keys alone, of both sides: they remember by key
 
-It ends where rows are counted, or stand for something else: at Finalize (counts of external ctis) and at
-Punctuate (that a sensor has reported says that it is done).
+It ends where rows tell the time (`takes_time_from_rows`), and where they are counted, or stand for
+something else: at Finalize (counts of external ctis) and at Punctuate (that a sensor has reported says
+that it is done).
 
 Paper 2 section V-D; its reference 8 (feedback punctuation).
 """
@@ -21,10 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from slackwater.consistency import OutputLatency
 from slackwater.plan.nodes import (
     Aggregate,
+    Align,
     ClipBy,
+    Difference,
+    Distinct,
     Finalize,
+    Intersect,
     Join,
     Node,
     Punctuate,
@@ -33,10 +38,24 @@ from slackwater.plan.nodes import (
     Session,
 )
 from slackwater.punctuations import Closings, Promise
+from slackwater.times import INF
 
-__all__ = ["unwanted_of"]
+__all__ = ["takes_time_from_rows", "unwanted_of"]
 
-_LEFT, _RIGHT = 0, 1
+_LEFT = 0
+
+
+def takes_time_from_rows(node: Node, latency: OutputLatency) -> bool:
+    """Whether a node holds rows back until others have come that are later."""
+    match node:
+        case Align():
+            return 0 < node.blocking < INF
+        case Aggregate() | Rank() | Distinct() | Intersect() | Difference():
+            return latency is not OutputLatency.EAGER
+        case Join():
+            return latency is not OutputLatency.EAGER and node.how != "inner"
+        case _:
+            return False
 
 
 def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]:
@@ -49,9 +68,10 @@ def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]
         case Select():
             return _renamed(told, _sources_of(node))
         case ClipBy():
-            return [*told] if port == _LEFT else _about(told, node.on)
+            return _about(told, node.on)
         case Join():
-            return [each for promise in told for each in _of_side(node, port, promise)]
+            keys = {left: left if port == _LEFT else right for left, right in node.on.items()}
+            return _renamed(told, keys)
         case _:
             return [*told]
 
@@ -79,14 +99,3 @@ def _columns(promise: Promise) -> Sequence[str]:
     if isinstance(promise, Closings):
         return promise.keys.columns
     return [name for name, _ in promise.columns]
-
-
-def _of_side(node: Join, port: int, promise: Promise) -> list[Promise]:
-    # a row of the left is shown alone if no row of the right is there that it meets, and so on
-    is_needed = node.how == "full" or (node.how != "inner" and port == _RIGHT)
-    if is_needed and not promise.speaks_only_of(node.on):
-        return []
-    if port == _LEFT:
-        return _about([promise], node.left.schema)
-    called = {called: name for name, called in node.right_names.items()} | dict(node.on)
-    return _renamed([promise], called)

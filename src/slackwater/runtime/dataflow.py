@@ -23,7 +23,8 @@ The dial may be turned while all is quiet, between two batches.
 Feedback goes the other way: a reader says of a port which payloads are no longer of interest to it, and
 from then on such rows are not put into that queue. If all readers of an operator say so, it is told of
 its inputs what follows from it for them (plan/interest.py): that nothing of the kind comes any more,
-which is then so, and what it remembers of it is forgotten; and it says so to who writes these.
+which is then so, and what it remembers of it is forgotten; and it says so to who writes these. Not
+across an operator that takes the time from its rows: it would stand still for the others.
 
 Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
 """
@@ -31,7 +32,7 @@ Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well le
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -47,7 +48,7 @@ from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.step import CountingStep, PatternStep, ToldStep, TurnableStep
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
-from slackwater.plan.interest import unwanted_of
+from slackwater.plan.interest import takes_time_from_rows, unwanted_of
 from slackwater.plan.nodes import (
     Align,
     AlterLifetime,
@@ -63,7 +64,7 @@ from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.runtime.repetition import may_repeat, unsaid
+from slackwater.runtime.repetition import for_ever, may_repeat, unsaid
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Dataflow", "Running", "bottom_up"]
@@ -85,39 +86,42 @@ class Queue:
 
     def put(self, batch: Batch) -> None:
         """Without the rows that are of no interest."""
-        wanted = self._wanted(batch)
-        if self.leads_out:
-            wanted = self._unpromised(wanted)
+        wanted = self.wanted(batch)
+        if self.unwanted is not None:
+            wanted = self._heard(wanted, self.unwanted)
         if len(wanted):
             self.batches.append(wanted)
 
-    def forgo(self, told: Iterable[Promise]) -> None:
+    def forgo(self, told: Sequence[Promise]) -> None:
         """Rows with such payloads are no longer of interest to the reader."""
         if self.unwanted is None:
             self.unwanted = Promises.of(self.schema)
-        news = self.unwanted.news(told)
-        if news:
-            self.unwanted.add(news)
-            waiting = [*self.batches]
-            self.batches.clear()
-            for batch in waiting:
-                self.put(batch)
-            if self.writer is not None:
-                self.writer.forgo(news)
+        self.unwanted.add(told)
+        waiting = [*self.batches]
+        self.batches.clear()
+        for batch in waiting:
+            self.put(batch)
+        if self.writer is not None:
+            self.writer.forgo(told)
 
-    def _wanted(self, batch: Batch) -> Batch:
+    def wanted(self, batch: Batch) -> Batch:
+        """The rows that are of interest, with all control elements."""
         if self.unwanted is None or not batch.rows:
             return batch
         unwanted = self.unwanted.frontier(batch.payload) == INF
         return batch.where(~unwanted) if unwanted.any() else batch
 
-    def _unpromised(self, batch: Batch) -> Batch:
-        """Without promises about what is of no interest."""
-        if self.unwanted is None or not any(_is_pattern(each.control) for each in batch.controls):
+    def _heard(self, batch: Batch, unwanted: Promises) -> Batch:
+        """What is promised for ever does not come anyway; users hear nothing of what was left out."""
+        patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
+        if not patterns:
+            return batch
+        if not self.leads_out:
+            unwanted.forget(for_ever(patterns))
             return batch
         left: list[Placed] = []
         for position, control in batch.controls:
-            some = self.unwanted.news([control]) if _is_pattern(control) else [control]
+            some = unwanted.news([control]) if _is_pattern(control) else [control]
             left += (Placed(position, each) for each in some)
         return replace(batch, controls=tuple(left))
 
@@ -135,6 +139,8 @@ class Running:
     on_invalid: OnInvalid = RAISE
     repeats: bool = False
     """whether its promises have to be compared with those that it has made"""
+    keeps_time: bool = False
+    """whether its rows tell it how far time is, so that none may be left out"""
     outbound: list[Queue] = field(default_factory=list)
     promised: Promises = field(default_factory=Promises)
     reached: list[Reached] = field(default_factory=list)
@@ -143,6 +149,11 @@ class Running:
     rows_out: int = 0
     sums: Batch | None = None
     """rows that were combined elsewhere: they are taken in with the next batch"""
+
+    def take_sums(self, sums: Batch) -> None:
+        """Rows that were combined elsewhere."""
+        [queue] = self.inbound
+        self.sums = queue.wanted(sums)
 
     def __post_init__(self) -> None:
         self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
@@ -171,8 +182,10 @@ class Running:
 
     def forgo(self, told: Sequence[Promise]) -> None:
         """Some reader has no interest in such rows. If none has, they need not be there."""
+        if self.keeps_time:
+            return
         common = [*told]
-        for queue in self.outbound:
+        for queue in self.outbound if len(self.outbound) > 1 else ():
             common = [] if queue.unwanted is None else queue.unwanted.combined(common)
         for queue in self.inbound:
             asked = unwanted_of(self.node, queue.port, common)
@@ -382,6 +395,7 @@ class Dataflow:
                 running = Running(
                     node, step, step.open(), inbound, self.ledger, self.consequences, on_invalid,
                     may_repeat(node, latencies[node]),
+                    takes_time_from_rows(node, latencies[node]),
                 )  # fmt: skip
                 if running.repeats:
                     running.promised = Promises.of(node.schema)

@@ -3,7 +3,7 @@
 Promises of several inputs are combined, windows make one time of several, and what is not shown yet
 holds promises back: two that differ may come out as one, or one that implies the other. So of such
 operators the driver remembers what they have promised of payloads. A cti, and values that are closed for
-ever, end what they imply; of these themselves, which nothing ends, a number is remembered. Where much
+ever, end what they imply; of promises for ever, which nothing ends, a number is remembered. Where much
 would have to be compared, it is told as it is: a promise too many is no mistake, and must not cost more
 than it does.
 """
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from slackwater.columns import FEW
 from slackwater.consistency import OutputLatency
 from slackwater.kernels.grouping import Keys
 from slackwater.plan.nodes import AlterLifetime, Node
@@ -22,14 +23,12 @@ from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise
 from slackwater.times import INF
 
-__all__ = ["may_repeat", "unsaid"]
+__all__ = ["for_ever", "may_repeat", "unsaid"]
 
-_FEW = 64
-"""so many promises are compared with each other"""
 _MANY = 4096
 """with so many that are remembered"""
 _FOR_EVER = 1024
-"""among which there may be so many of values that are closed for ever"""
+"""among which there may be so many that nothing ends"""
 
 
 def may_repeat(node: Node, latency: OutputLatency) -> bool:
@@ -50,7 +49,7 @@ def unsaid(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[P
     >>> unsaid(said, [punctuation(7, k=1), punctuation(k=between(7, 9))], schema)
     [punctuation(k=between(7, 9))]
     """
-    if len(told) > _FEW or len(said) > _MANY:
+    if len(told) > FEW or len(said) > _MANY:
         return [*told]
     here = Promises.of(schema)
     news: list[Promise] = []
@@ -61,7 +60,8 @@ def unsaid(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[P
         news += new
     if len(said):
         said.forget([each for each in news if isinstance(each, Closings)])
-    said.add(news if len(said) < _FOR_EVER else map(_for_a_time, news))
+    gone = for_ever(news) if len(said) >= _FOR_EVER else []
+    said.add(each for each in news if not any(each is other for other in gone))
     return news
 
 
@@ -85,5 +85,13 @@ def _strongest(told: Promise) -> Promise:
     return told.take(best)
 
 
-def _for_a_time(told: Promise) -> Promise:
-    return told.where(told.before < INF) if isinstance(told, Closings) else told
+def for_ever(told: Sequence[Promise]) -> list[Promise]:
+    """The promises that nothing ends."""
+    found: list[Promise] = []
+    for each in told:
+        if isinstance(each, Closings):
+            some = each if (each.before == INF).all() else each.where(each.before == INF)
+            found += [some] if len(some) else []
+        elif each.before == INF:
+            found.append(each)
+    return found

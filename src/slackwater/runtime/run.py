@@ -252,6 +252,12 @@ def _without_time(told: object) -> Punctuation:
             detail=f"it is of type {type(told).__name__}",
             hint="sw.punctuation(sensor=7), sw.punctuation(temp=sw.between(0, 20))",
         )
+    if told.is_cti and told.before == INF:
+        raise InvalidElement(
+            "the whole answer would be ignored",
+            detail=f"{told!r} speaks of every row",
+            hint="name a column: sw.punctuation(sensor=7)",
+        )
     if told.before != INF or told.since != BEGIN:
         raise InvalidElement(
             f"{told!r} speaks of rows for some time only",
