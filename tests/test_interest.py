@@ -168,6 +168,16 @@ def test_rows_that_tell_the_time_are_not_left_out() -> None:
         assert running.output.history()["ve"].to_list() == [3], query.explain()
 
 
+def test_nor_where_the_dial_may_be_turned_so_that_they_do() -> None:
+    s = sw.stream(SCHEMA, name="s")
+    running = s.distinct().open(turnable=True)
+    running.ignore(sw.punctuation(k="a"))
+    running.turn(blocking=2)
+    running.push(s, [sw.insert(1, 3, k="b", v=1)])
+    running.push(s, [sw.insert(t, 200, k="a", v=1) for t in (100, 101)])
+    assert running.output.history().rows() == [("b", 1, 1, 3)]
+
+
 def test_a_join_leaves_time_as_it_is() -> None:
     items, bids = sw.stream({"item": int}, name="items"), sw.stream({"item": int, "v": int}, name="bids")
     best = bids.group_by("item").aggregate(best=sw.max("v"))

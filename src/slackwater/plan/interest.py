@@ -49,7 +49,8 @@ def takes_time_from_rows(node: Node, latency: OutputLatency) -> bool:
     """Whether a node holds rows back until others have come that are later."""
     match node:
         case Align():
-            return 0 < node.blocking < INF
+            # one that can be turned may wait for them later
+            return node.turnable or 0 < node.blocking < INF
         case Aggregate() | Rank() | Distinct() | Intersect() | Difference():
             return latency is not OutputLatency.EAGER
         case Join():
