@@ -23,7 +23,7 @@ import polars as pl
 from slackwater.columns import FEW
 from slackwater.kernels import spans as spans_kernel
 from slackwater.kernels.grouping import Keys, is_fixed, of_places, places
-from slackwater.patterns import Any_, Constant, OneOf, Pattern, Range, united
+from slackwater.patterns import Any_, Constant, OneOf, Pattern, Range, united, values_of
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN, INF, Times
 
@@ -274,7 +274,8 @@ class Spans:
         columns = dict(told.columns)
         drawn = columns.pop(self.along)
         assert isinstance(drawn, Range)
-        group = 2 * number([columns[name].value for name in self.keys.schema]) if columns else 0  # type: ignore[union-attr]
+        key = [value for name in self.keys.schema for value in values_of(columns[name])]
+        group = 2 * number(key) if key else 0
         low, high = _ends(drawn, self.schema[self.along])
         if group < 0 or low > high:
             return _nothing()

@@ -299,6 +299,17 @@ class Closings(Control):
         """These of them, in that order."""
         return Closings(taken(self.keys, rows), self.before[rows])
 
+    def strongest(self) -> Closings:
+        """Of equal values the one that goes furthest, in the order in which values come."""
+        values = Keys(self.keys.schema)
+        number = values.number(self.keys)
+        if len(values) == len(self):
+            return self
+        order = np.argsort(self.before, kind="stable")
+        best = np.empty(len(values), dtype=np.int64)
+        best[number[order]] = order
+        return self.take(best)
+
     def sooner(self, before: Times | int) -> Closings:
         """The same promises, none of them for longer than that."""
         return Closings(self.keys, np.minimum(self.before, before))

@@ -91,15 +91,13 @@ def _looked_through(frame: pl.DataFrame, promise: Promise) -> Matched:
     if isinstance(promise, Punctuation):
         key = np.flatnonzero(promise.matches_payload(frame))
         return Matched(promise, key, np.zeros(len(key), dtype=np.int64))
+    # whatever limits the strongest of equal ones limits the others as well
+    promise = promise.strongest()
     values = Keys(promise.keys.schema)
-    number = values.number(promise.keys)
-    # of equal closings the strongest, and only that: whatever limits it limits the others as well
-    best = np.full(len(values), -1, dtype=np.int64)
-    order = np.argsort(promise.before, kind="stable")
-    best[number[order]] = order
+    values.number(promise.keys)
     found = values.find(frame)
     key = np.flatnonzero(found >= 0)
-    return Matched(promise.take(best), key, found[key])
+    return Matched(promise, key, found[key])
 
 
 def frontiers(found: Sequence[Matched]) -> tuple[Ints, Ints]:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from slackwater.columns import FEW
 from slackwater.consistency import OutputLatency
-from slackwater.kernels.grouping import Keys
 from slackwater.plan.nodes import AlterLifetime, Node
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise
@@ -54,7 +52,8 @@ def unsaid(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[P
     here = Promises.of(schema)
     news: list[Promise] = []
     # whoever speaks of more is asked first
-    for each in sorted(map(_strongest, told), key=_narrowness):
+    strongest = (each.strongest() if isinstance(each, Closings) else each for each in told)
+    for each in sorted(strongest, key=_narrowness):
         new = here.news(said.news([each]))
         here.add(new)
         news += new
@@ -69,20 +68,6 @@ def _narrowness(told: Promise) -> tuple[int, int]:
     if isinstance(told, Closings):
         return len(told.keys.columns), 0
     return len(told.columns), -told.before
-
-
-def _strongest(told: Promise) -> Promise:
-    """Of closings of equal values the one that goes furthest."""
-    if not isinstance(told, Closings) or len(told) < 2:
-        return told
-    values = Keys(told.keys.schema)
-    number = values.number(told.keys)
-    if len(values) == len(told):
-        return told
-    order = np.argsort(told.before, kind="stable")
-    best = np.empty(len(values), dtype=np.int64)
-    best[number[order]] = order
-    return told.take(best)
 
 
 def for_ever(told: Sequence[Promise]) -> list[Promise]:
