@@ -8,8 +8,9 @@ permits is decided by brute force (permitted.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 from tests.bags import Bag, Row
@@ -22,6 +23,7 @@ from slackwater.plan.nodes import Cleanse, Source
 from slackwater.plan.properties import output_latencies
 from slackwater.punctuations import Punctuation
 from slackwater.runtime import Execution
+from slackwater.testing import batchings, histories, streams
 
 SCHEMA = {"k": str, "v": int}
 COLUMNS = {"k": st.sampled_from(["a", "b", None]), "v": st.sampled_from([0, 1, 2, None])}
@@ -235,3 +237,21 @@ def repeated(said: Iterable[Element], stream: Told) -> list[Punctuation]:
 def _source(query: sw.Query) -> Source:
     assert isinstance(query.node, Source)
     return query.node
+
+
+def drawn(data: st.DataObject, trial: Trial, **options: Any) -> Iterator[tuple[sw.Query, list[Element]]]:
+    """Batches of the inputs, in an order that keeps each stream's own."""
+    cut = []
+    unbounded = trial.case.unbounded
+    for source in trial.case.sources:
+        history = data.draw(
+            histories(source.schema, columns=COLUMNS, max_size=4, span=6, unbounded=unbounded)
+        )
+        stream = data.draw(
+            streams(history, columns=COLUMNS, unbounded=unbounded, **{"patterns": True, **options})
+        )
+        cut.append([(source, part) for part in data.draw(batchings(stream))])
+    turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
+    waiting = [iter(parts) for parts in cut]
+    for i in turns:
+        yield next(waiting[i])

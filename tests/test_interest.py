@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bags import Bag
-from tests.pattern_laws import CASES, COLUMNS, SCHEMA, Trial, broken
+from tests.pattern_laws import CASES, COLUMNS, SCHEMA, Trial, broken, drawn
 from tests.permitted import forbids
-from tests.test_pattern_laws import drawn
 
 import slackwater as sw
 from slackwater.errors import SlackwaterError
@@ -32,7 +31,7 @@ PATTERNS = {
 
 
 @st.composite
-def boxes(draw: st.DrawFn, schema: pl.Schema) -> Punctuation:
+def ignored_boxes(draw: st.DrawFn, schema: pl.Schema) -> Punctuation:
     """A pattern of some columns of a stream."""
     names = draw(st.lists(st.sampled_from(list(schema)), unique=True, min_size=1, max_size=2))
     kind = {pl.String: "k", pl.Int64: "v"}
@@ -67,7 +66,7 @@ def test_all_else_is_as_the_oracle_says(name: str, data: st.DataObject) -> None:
         wrong = [each for each in said if _is_promised(each, ignored)]
         assert not wrong, (wrong, ignored)
         if data.draw(st.booleans(), label="some more is of no interest"):
-            box = data.draw(boxes(trial.case.query.schema), label="ignored")
+            box = data.draw(ignored_boxes(trial.case.query.schema), label="ignored")
             trial.hear(trial.execution.ignore(box))
             ignored.append(box)
         if data.draw(st.booleans(), label="restored"):

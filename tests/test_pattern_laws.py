@@ -16,7 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import laws
-from tests.pattern_laws import CASES, COLUMNS, SCHEMA, Trial, broken, contradicted, repeated, unsettled
+from tests.pattern_laws import (
+    CASES,
+    SCHEMA,
+    Trial,
+    broken,
+    contradicted,
+    drawn,
+    repeated,
+    unsettled,
+)
 
 import slackwater as sw
 from slackwater.events import Control, Element, Stream
@@ -24,7 +33,6 @@ from slackwater.operators import runnable
 from slackwater.patterns import Constant, OneOf
 from slackwater.plan import nodes
 from slackwater.punctuations import Punctuation
-from slackwater.testing import batchings, histories, streams
 from slackwater.times import BEGIN
 
 FEW = settings(max_examples=max(1, settings().max_examples // 8))
@@ -83,24 +91,6 @@ BY_TIME_ALONE = {
     **INCOMPLETE,
     **{name: "it has no key that could be closed" for name, keys in KEYS_ONLY.items() if not keys},
 }
-
-
-def drawn(data: st.DataObject, trial: Trial, **options: Any) -> Iterator[tuple[sw.Query, list[Element]]]:
-    """Batches of the inputs, in an order that keeps each stream's own."""
-    cut = []
-    unbounded = trial.case.unbounded
-    for source in trial.case.sources:
-        history = data.draw(
-            histories(source.schema, columns=COLUMNS, max_size=4, span=6, unbounded=unbounded)
-        )
-        stream = data.draw(
-            streams(history, columns=COLUMNS, unbounded=unbounded, **{"patterns": True, **options})
-        )
-        cut.append([(source, part) for part in data.draw(batchings(stream))])
-    turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
-    waiting = [iter(parts) for parts in cut]
-    for i in turns:
-        yield next(waiting[i])
 
 
 @each_case

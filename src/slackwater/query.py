@@ -389,6 +389,7 @@ class Query:
         trigger: Mapping[str, Any] | None = None,
         heartbeat: Duration | None = None,
         turnable: bool = False,
+        feedback: bool = False,
     ) -> Any:
         """Start on Spark: the same answer, in many places.
 
@@ -402,7 +403,8 @@ class Query:
 
         Spark runs a batch when there is input. With `heartbeat="1 s"` time goes on without, so that a
         partition is found idle also when all others are. With `turnable` the handle has `turn`, by
-        which the dial is turned while the query runs; a checkpoint is with these or without.
+        which the dial is turned while the query runs, with `feedback` it has `ignore`, by which it is
+        told what is no longer of interest; a checkpoint is with these or without.
         """
         # Spark takes a second to import, which is for those who use it
         from slackwater.spark.handle import start  # noqa: PLC0415
@@ -419,6 +421,7 @@ class Query:
             trigger=trigger,
             heartbeat=None if heartbeat is None else duration(heartbeat),
             turnable=turnable,
+            feedback=feedback,
         )
 
     def open(

@@ -80,7 +80,7 @@ def _case(name: str) -> Case:
 FEWER = settings(max_examples=max(1, settings().max_examples // 33))
 
 
-def _restored(program: Program, bucket: Bucket) -> Bucket:
+def restored(program: Program, bucket: Bucket) -> Bucket:
     written = pickle.dumps(bucket.remembered())
     fresh = Bucket(program, bucket.stage, bucket.number)
     fresh.restore(pickle.loads(written))  # noqa: S301
@@ -95,7 +95,7 @@ def test_a_plan_in_buckets_means_what_it_means(name: str, data: st.DataObject) -
     root = case.query.node
     program = program_of(root, buckets=data.draw(st.integers(1, 3)))
     at_work = Rehearsal(
-        program, seed=data.draw(st.integers(0, 9)), meddle=lambda b: _restored(program, b)
+        program, seed=data.draw(st.integers(0, 9)), meddle=lambda b: restored(program, b)
     )
     eager = answers_at_once(root)
 

@@ -133,3 +133,48 @@ def test_each_partition_is_counted_by_itself(spark: Any, tmp_path: Path) -> None
         handle.stop()
     assert handle.output.history().rows() == [(1, 1, 1, 4), (2, 1, 3, 6)]
     assert len(handle.ledger) == 0
+
+
+def test_what_is_no_longer_of_interest_is_told_while_the_query_runs(spark: Any, tmp_path: Path) -> None:
+    """State is freed, rows are left out, and so it stays after a restart."""
+    s = sw.stream({"k": int}, name="s")
+    query = s.group_by("k").aggregate(n=sw.count())
+    given = Input(tmp_path / "in")
+    where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "feedback": True}
+    given.add(*(_insert(1, 50, k) for k in range(10)))
+    handle = query.start(spark, {s: given.read(spark, sw.progress())}, **where)
+    try:
+        handle.process_all_available()
+        before = handle.progress.state_rows
+        handle.ignore(sw.punctuation(k=sw.between(0, 7)))
+        handle.process_all_available()
+        assert handle.progress.state_rows == before // 5
+    finally:
+        handle.stop()
+    given.add(*(_insert(2, 50, k) for k in range(10)), _cti(60))
+    handle = query.start(spark, {s: given.read(spark, sw.progress())}, **where)
+    try:
+        handle.process_all_available()
+        history = handle.output.history()
+        assert history.filter(pl.col("k") < 8)["n"].to_list() == [1] * 8
+        assert history.filter(pl.col("k") >= 8)["n"].to_list() == [1, 1, 2, 2]
+        assert handle.output.settled()["k"].unique().to_list() == [8, 9]
+        with pytest.raises(sw.SlackwaterError, match="for some time"):
+            handle.ignore(sw.punctuation(5, k=3))
+        with pytest.raises(sw.SlackwaterError, match="not started to be turned"):
+            handle.turn(blocking=3)
+    finally:
+        handle.stop()
+
+
+def test_who_was_not_started_to_be_told_says_so(spark: Any, tmp_path: Path) -> None:
+    s = sw.stream({"k": int}, name="s")
+    given = Input(tmp_path / "in")
+    handle = s.distinct().start(
+        spark, {s: given.read(spark, sw.progress())}, checkpoint=str(tmp_path / "checkpoint")
+    )
+    try:
+        with pytest.raises(sw.SlackwaterError, match="feedback=True"):
+            handle.ignore(sw.punctuation(k=3))
+    finally:
+        handle.stop()

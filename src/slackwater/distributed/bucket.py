@@ -9,7 +9,8 @@ How far the sources have come is told to every bucket alike, so that what operat
 does not depend on how rows were spread. A stream that is all in one bucket is closed in the others from
 the beginning: nothing of it can come there. What a policy has made late goes to the ledger, and with it
 every later element that continues it; what was set aside is remembered until the promise has passed it.
-How the dial was turned comes as a parcel, too, and counts before the rows of its batch.
+How the dial was turned, and what is no longer of interest, comes as a parcel, too, and counts before the
+rows of its batch: in all stages alike, so that no stage waits for what an earlier one leaves out.
 What is broadcast is judged, and computed with, in every bucket alike. Bucket 0 speaks for all of them:
 it writes the ledger, and sends on what leaves.
 
@@ -19,7 +20,6 @@ plain data, which follows from the parcels of all batches so far and from nothin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from slackwater.admission import Admission
-from slackwater.consistency import Clock, Dial
+from slackwater.consistency import Dial
+from slackwater.distributed.controls import read_control
 from slackwater.distributed.ctis import kept
 from slackwater.distributed.mending import Mender, Partition
 from slackwater.distributed.parcels import (
@@ -56,6 +57,7 @@ from slackwater.plan.consequences import Changed
 from slackwater.plan.exchanges import ORIGIN, Feed
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.policies import Progress
+from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise, Punctuation, Reached
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import Edge
@@ -64,7 +66,7 @@ from slackwater.times import BEGIN, INF, show
 _BEHIND = "~"
 """the name of a part that is behind the rows of a bucket, which have none"""
 
-__all__ = ["Bucket", "Remembered", "Said", "Standing", "pack_turn", "parcels_of"]
+__all__ = ["Bucket", "Remembered", "Said", "Standing", "parcels_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Remembered:
     """of each input: what was late, and may be continued"""
     mended: list[dict[str, Partition]]
     dial: Dial | None
+    unwanted: list[Promises | None]
+    """of each exit: what is of no interest any more"""
     now: int
 
 
@@ -208,7 +212,7 @@ class Bucket:
             elif parcel.feed == CONTROL:
                 controls.append(parcel)
         for control in sorted(controls, key=lambda parcel: parcel.number):
-            self._turn(_turned_by(control))
+            self._heed(control)
         arrived = [in_order(each) for each in by_feed]
         out: list[Parcel] = []
         rows_in = rows_out = taken_back = 0
@@ -236,6 +240,16 @@ class Bucket:
             out += self._sent(place, node, batch)
         self._unheard.take()
         return Said(out, self._dataflow.ledger.take(), self._standing(rows_in, rows_out, taken_back))
+
+    def _heed(self, control: Parcel) -> None:
+        told = read_control(control.data, self._program.schema)
+        if isinstance(told, Dial):
+            self._turn(told)
+            return
+        unwanted = self._program.unwanted(told)
+        for place, node in enumerate(self._exits):
+            if unwanted[node]:
+                self._dataflow.forgo(unwanted[node], place)
 
     def _turn(self, dial: Dial) -> None:
         self._dial = dial
@@ -470,6 +484,7 @@ class Bucket:
             self._lost,
             [mender.remembered() for mender in self._menders],
             self._dial,
+            self._dataflow.unwanted,
             self._now,
         )
 
@@ -484,21 +499,9 @@ class Bucket:
         self._repeats = state.repeats
         self._reached, self._lost = state.reached, state.lost
         self._dial, self._now = state.dial, state.now
+        self._dataflow.unwanted = state.unwanted
         for mender, partitions in zip(self._menders, state.mended, strict=True):
             mender.restore(partitions, state.dial)
-
-
-def pack_turn(dial: Dial) -> bytes:
-    """What a parcel of control holds."""
-    told = {"blocking": dial.blocking, "memory": dial.memory, "clock": dial.clock.value}
-    return json.dumps(told).encode()
-
-
-def _turned_by(parcel: Parcel) -> Dial:
-    """How a parcel of control says that the dial is turned."""
-    assert parcel.data is not None, "it says how"
-    told = json.loads(bytes(parcel.data))
-    return Dial(blocking=told["blocking"], memory=told["memory"], clock=Clock(told["clock"]))
 
 
 def parcels_of(

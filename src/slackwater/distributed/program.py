@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
 import polars as pl
@@ -19,17 +19,19 @@ from slackwater.errors import PlanError
 from slackwater.plan.consequences import Consequences
 from slackwater.plan.exchanges import Cut, Stage, cut
 from slackwater.plan.functions import Function, functions_in
+from slackwater.plan.interest import unwanted_below
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.properties import infer, is_disordered, output_latencies
 from slackwater.plan.rewrites import rewritten
 from slackwater.policies import Progress
+from slackwater.punctuations import Promise
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 10
+STATE_VERSION = 11
 """of what buckets remember; another one cannot be read"""
 
 
@@ -97,6 +99,10 @@ class Program:
     def policy(self, source: Source) -> Progress:
         """How the partitions of a source come to promise something."""
         return self.progress.get(source.stream_name, Progress())
+
+    def unwanted(self, told: Sequence[Promise]) -> dict[Node, list[Promise]]:
+        """What of every stream between two stages is of no interest, if that of the answer is not."""
+        return unwanted_below(self.cut.root, output_latencies(self.cut.root), told)
 
     def watched(self, number: int) -> list[Node]:
         """Streams that do not enter a stage, but whose promise an idle source of it would follow."""

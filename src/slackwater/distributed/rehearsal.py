@@ -11,8 +11,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from slackwater.consistency import Dial
-from slackwater.distributed.bucket import Bucket, Said, pack_turn
+from slackwater.distributed.bucket import Bucket, Said
 from slackwater.distributed.combining import Combiner
+from slackwater.distributed.controls import pack_ignored, pack_turn
 from slackwater.distributed.dispatch import Dispatch
 from slackwater.distributed.parcels import BEAT, CONTROL, PROMISED, SINK, Parcel, in_order
 from slackwater.distributed.pledges import Pledges
@@ -20,7 +21,7 @@ from slackwater.distributed.program import Program
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.runtime.run import Output
 from slackwater.times import BEGIN
 
@@ -59,12 +60,15 @@ class Rehearsal:
         given: Mapping[Source, Mapping[str, Batch]],
         now: int = 0,
         turns: Sequence[Dial] = (),
+        ignored: Sequence[Promise] = (),
     ) -> list[Said]:
         """Run one batch: for each source, the next elements of each of its partitions.
 
-        Before that the dial is turned, if it is.
+        Before that the dial is turned, if it is, and what is of no interest is told.
         """
-        parcels = list(self._to_all(now, turns))
+        controls = [pack_turn(dial) for dial in turns]
+        controls += [pack_ignored(ignored, self._program.schema)] if ignored else []
+        parcels = list(self._to_all(now, controls))
         for source, partitions in given.items():
             for name, rows in partitions.items():
                 parcels += self._dispatched(source, name, rows)
@@ -95,13 +99,12 @@ class Rehearsal:
         yield from sending.rows(name, "", rows)
         yield from sending.end()
 
-    def _to_all(self, now: int, turns: Sequence[Dial]) -> Iterator[Parcel]:
+    def _to_all(self, now: int, controls: Sequence[str]) -> Iterator[Parcel]:
         """What goes to every bucket of every stage."""
         for stage, bucket in self._buckets:
             yield Parcel(stage, bucket, BEAT, "", "", 0, now=now)
-            for number, dial in enumerate(turns):
-                data = pack_turn(dial)
-                yield Parcel(stage, bucket, CONTROL, "", "", number, now=now, data=data)
+            for number, told in enumerate(controls):
+                yield Parcel(stage, bucket, CONTROL, "", "", number, now=now, data=told.encode())
 
     def _deliver(self, parcels: list[Parcel]) -> None:
         """The rows of all buckets, then the least of their promises."""

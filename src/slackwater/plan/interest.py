@@ -36,11 +36,13 @@ from slackwater.plan.nodes import (
     Rank,
     Select,
     Session,
+    walk,
 )
+from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise
 from slackwater.times import INF
 
-__all__ = ["takes_time_from_rows", "unwanted_of"]
+__all__ = ["takes_time_from_rows", "unwanted_below", "unwanted_of"]
 
 _LEFT = 0
 
@@ -75,6 +77,33 @@ def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]
             return _renamed(told, keys)
         case _:
             return [*told]
+
+
+def unwanted_below(
+    root: Node, latencies: Mapping[Node, OutputLatency], told: Sequence[Promise]
+) -> dict[Node, list[Promise]]:
+    """What of every node's output is of no interest, if these rows of the root's are of none."""
+    order = list(walk(root))
+    by_reader: dict[Node, list[list[Promise]]] = {node: [] for node in order}
+    by_reader[root].append([*told])
+    found: dict[Node, list[Promise]] = {}
+    # readers before what they read
+    for node in reversed(order):
+        found[node] = _common(by_reader[node], node)
+        stops = takes_time_from_rows(node, latencies[node])
+        for port, child in enumerate(node.inputs):
+            by_reader[child].append([] if stops else unwanted_of(node, port, found[node]))
+    return found
+
+
+def _common(by_reader: Sequence[list[Promise]], node: Node) -> list[Promise]:
+    """What none of the readers wants."""
+    common, *others = by_reader
+    for other in others:
+        promises = Promises.of(node.schema)
+        promises.add(other)
+        common = promises.combined(common)
+    return common
 
 
 def _about(told: Iterable[Promise], columns: Collection[str]) -> list[Promise]:

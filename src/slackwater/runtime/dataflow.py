@@ -150,13 +150,13 @@ class Running:
     sums: Batch | None = None
     """rows that were combined elsewhere: they are taken in with the next batch"""
 
+    def __post_init__(self) -> None:
+        self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
+
     def take_sums(self, sums: Batch) -> None:
         """Rows that were combined elsewhere."""
         [queue] = self.inbound
         self.sums = queue.wanted(sums)
-
-    def __post_init__(self) -> None:
-        self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
 
     @property
     def ready(self) -> bool:
@@ -456,20 +456,21 @@ class Dataflow:
             operator.turn(dial)
             self.run_until_quiet()
 
-    def forgo(self, told: Sequence[Promise]) -> None:
-        """Rows of the first output with such payloads are no longer of interest."""
+    def forgo(self, told: Sequence[Promise], root: int = 0) -> None:
+        """Rows of an output with such payloads are no longer of interest."""
         assert not any(operator.ready for operator in self.operators), "it is said when all is quiet"
-        self._sinks[0].forgo(told)
+        self._sinks[root].forgo(told)
         self.run_until_quiet()
 
     @property
-    def unwanted(self) -> Promises | None:
-        """What of the first output is of no interest any more, if anybody has said so."""
-        return self._sinks[0].unwanted
+    def unwanted(self) -> list[Promises | None]:
+        """What of each output is of no interest any more, if anybody has said so."""
+        return [sink.unwanted for sink in self._sinks]
 
     @unwanted.setter
-    def unwanted(self, told: Promises | None) -> None:
-        self._sinks[0].unwanted = told
+    def unwanted(self, told: Sequence[Promises | None]) -> None:
+        for sink, each in zip(self._sinks, told, strict=True):
+            sink.unwanted = each
 
     def snapshot(self) -> list[Any]:
         """The state of every operator, inputs before readers, with what it has said and heard."""

@@ -35,7 +35,7 @@ from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.times import BEGIN, INF, Duration, Times
 from slackwater.validity import StreamProperties
 
-__all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run"]
+__all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run", "without_time"]
 
 Inputs = Mapping[Source, Stream] | Iterable[tuple[Source, Element]]
 
@@ -185,9 +185,9 @@ class Execution:
         """
         self._refuse_when_stopped()
         schema = self.output.schema
-        fitting = [_without_time(each).fitted(schema) for each in told]
+        fitting = [without_time(each).fitted(schema) for each in told]
         self._dataflow.forgo(fitting)
-        self.output.ignored = self._dataflow.unwanted
+        [self.output.ignored] = self._dataflow.unwanted
         return self._said()
 
     def _said(self) -> list[Batch]:
@@ -227,7 +227,8 @@ class Execution:
         self._dataflow.restore(snapshot.operators)
         self.output.promised = snapshot.promised
         self._dial = snapshot.dial
-        self.output.ignored = self._dataflow.unwanted = snapshot.ignored
+        self.output.ignored = snapshot.ignored
+        self._dataflow.unwanted = [snapshot.ignored]
 
     def describe(self) -> list[Status]:
         """How every operator stands, sources first."""
@@ -244,7 +245,7 @@ class Execution:
         ]
 
 
-def _without_time(told: object) -> Punctuation:
+def without_time(told: object) -> Punctuation:
     """A pattern that speaks of payloads, for ever; else refused."""
     if not isinstance(told, Punctuation):
         raise InvalidElement(

@@ -1,9 +1,9 @@
-"""What enters a query beside its sources: how the dial is turned, and that time goes on.
+"""What enters a query beside its sources: what is said to it while it runs, and that time goes on.
 
-A running query of Spark cannot gain a source. So one that is to be turned has one more from the
-beginning: a directory under its checkpoint. A file there is one turn of the dial; Spark's offsets say
-which batch it belongs to, so that a repeated batch is turned in the same way. With a heartbeat there is
-another, which counts seconds.
+A running query of Spark cannot gain a source. So one that is to be spoken to has one more from the
+beginning: a directory under its checkpoint. A file there is one turn of the dial, or what is no longer
+of interest; Spark's offsets say which batch it belongs to, so that a repeated batch is told the same.
+With a heartbeat there is another, which counts seconds.
 
 Both become parcels without rows, for every bucket of every stage. Spark makes them itself, for they need
 nothing of ours.
@@ -14,24 +14,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from slackwater.consistency import Clock, Dial
+from slackwater.consistency import Dial
+from slackwater.distributed.controls import read_control
 from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import BEAT, CONTROL
 from slackwater.distributed.program import Program
 from slackwater.errors import PlanError
+from slackwater.punctuations import Promise
 from slackwater.spark.reading import ANY_AGE
 from slackwater.times import BEGIN
 
-__all__ = ["Turns", "beats"]
+__all__ = ["Controls", "beats"]
 
 _SECOND = 1_000_000
 
 
-class Turns:
+class Controls:
     """The directory of a query's control files."""
 
     def __init__(self, checkpoint: str) -> None:
@@ -44,32 +47,23 @@ class Turns:
         names = (name.partition(".") for name in self._place.listed())
         return sorted(int(number) for number, _, kind in names if kind == "json")
 
-    def last(self) -> Dial | None:
-        """How the dial was turned last."""
-        numbers = self._numbers()
-        if not numbers:
-            return None
-        told = json.loads(self._place.read(f"{numbers[-1]:09d}.json"))
-        return Dial(told["blocking"], told["memory"], Clock(told["clock"]))
+    def said(self, schema: pl.Schema) -> list[Dial | list[Promise]]:
+        """All that was said so far."""
+        files = (json.loads(self._place.read(f"{number:09d}.json")) for number in self._numbers())
+        return [read_control(each["told"], schema) for each in files]
 
-    def add(self, dial: Dial) -> None:
-        """One more turn."""
+    def add(self, told: str) -> None:
+        """Say one thing more."""
         number = max(self._numbers(), default=-1) + 1
-        told = {
-            "number": number,
-            "blocking": dial.blocking,
-            "memory": dial.memory,
-            "clock": dial.clock.value,
-        }
         # while it is written its name begins with a dot, and Spark does not read it
-        self._place.write(f"{number:09d}.json", json.dumps(told).encode())
+        said = {"number": number, "told": told}
+        self._place.write(f"{number:09d}.json", json.dumps(said).encode())
 
     def parcels(self, spark: SparkSession, program: Program) -> DataFrame:
         """Every file as a parcel for every bucket of every stage."""
-        read = spark.readStream.schema("number bigint, blocking bigint, memory bigint, clock string")
+        read = spark.readStream.schema("number bigint, told string")
         rows = read.options(**ANY_AGE).json(self.directory)
-        content = f.to_json(f.struct("blocking", "memory", "clock")).cast("binary")
-        return _to_all(rows, program, CONTROL, f.col("number"), content)
+        return _to_all(rows, program, CONTROL, f.col("number"), f.col("told").cast("binary"))
 
 
 def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:

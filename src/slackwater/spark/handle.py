@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import polars as pl
@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.consistency import MIDDLE, Dial
 from slackwater.distributed.allocation import KEPT
 from slackwater.distributed.bucket import Standing
+from slackwater.distributed.controls import pack_ignored, pack_turn
 from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import PROMISED, Parcel, from_arrow, in_order
 from slackwater.distributed.pledges import Pledges
@@ -29,10 +30,11 @@ from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
 from slackwater.plan.nodes import Node, Source
 from slackwater.plan.placement import the_dial
-from slackwater.punctuations import Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.runtime.run import Output
+from slackwater.runtime.run import Output, without_time
 from slackwater.spark.beforehand import (
     require_buckets,
     require_inputs,
@@ -43,7 +45,7 @@ from slackwater.spark.beforehand import (
     require_trigger,
     require_types,
 )
-from slackwater.spark.control import Turns, beats
+from slackwater.spark.control import Controls, beats
 from slackwater.spark.declared import declared
 from slackwater.spark.failure import failure_of
 from slackwater.spark.inputs import known
@@ -84,21 +86,31 @@ class Standings:
 
 
 @dataclass(frozen=True)
-class Dialled:
-    """The dial of a query, and how it is turned, if it can be."""
+class Spoken:
+    """How things are said to a query while it runs, if they can be, and what was said so far."""
 
-    turns: Turns | None
-    dial: Dial
+    controls: Controls | None = None
+    dial: Dial | None = None
+    """how it stands, if it can be turned"""
+    ignored: tuple[Promise, ...] = ()
+
+    @classmethod
+    def of(cls, controls: Controls, schema: pl.Schema, dial: Dial | None) -> Spoken:
+        """What was said before a restart holds after it."""
+        said = controls.said(schema)
+        turns = [each for each in said if isinstance(each, Dial)]
+        ignored = [told for each in said if not isinstance(each, Dial) for told in each]
+        return cls(controls, turns[-1] if turns else dial, tuple(ignored))
 
 
 class SparkQuery:
     """A query at work. `output` has its answer so far, if it goes to memory."""
 
     def __init__(
-        self, program: Program, settings: Settings, sink: Sink, query: str, dialled: Dialled
+        self, program: Program, settings: Settings, sink: Sink, query: str, spoken: Spoken
     ) -> None:
         self._program, self._settings = program, settings
-        self._turns, self.dial = dialled.turns, dialled.dial
+        self._spoken = spoken
         self._store = Store(settings.root)
         self._query: StreamingQuery | None = None
         self._watch: threading.Thread | None = None
@@ -185,7 +197,11 @@ class SparkQuery:
     @property
     def output(self) -> Output:
         """The answer so far, if it goes to `sinks.Memory()`."""
-        return self._receiver.output
+        output = self._receiver.output
+        if self._spoken.ignored:
+            output.ignored = Promises.of(self._program.schema)
+            output.ignored.add(self._spoken.ignored)
+        return output
 
     def view(self) -> pl.DataFrame:
         """The current row of every key, if the answer goes to `sinks.Memory(key=...)`."""
@@ -242,13 +258,36 @@ class SparkQuery:
         What is not given stays as it is. It is written under the checkpoint, so that it holds also
         after a restart.
         """
-        if self._turns is None:
+        spoken = self._spoken
+        if spoken.controls is None or spoken.dial is None:
             raise PlanError(
                 "the query was not started to be turned",
                 hint="start(..., turnable=True): it then has an input by which turns come in",
             )
-        self.dial = self.dial.turned(blocking, memory)
-        self._turns.add(self.dial)
+        dial = spoken.dial.turned(blocking, memory)
+        spoken.controls.add(pack_turn(dial))
+        self._spoken = replace(spoken, dial=dial)
+
+    @property
+    def dial(self) -> Dial:
+        """How it stands."""
+        return self._spoken.dial or MIDDLE
+
+    def ignore(self, *patterns: Punctuation) -> None:
+        """Rows of the answer with such payloads are no longer of interest, from the next batch on.
+
+        As `open(...).ignore` in one process; written under the checkpoint, so that it holds also after
+        a restart. It reaches all stages, as far up as the pattern's columns go.
+        """
+        spoken = self._spoken
+        if spoken.controls is None:
+            raise PlanError(
+                "the query was not started to be told what is of no interest",
+                hint="start(..., feedback=True): it then has an input by which that comes in",
+            )
+        told = [without_time(each).fitted(self._program.schema) for each in patterns]
+        spoken.controls.add(pack_ignored(told, self._program.schema))
+        self._spoken = replace(spoken, ignored=(*spoken.ignored, *told))
 
     def process_all_available(self) -> None:
         """Wait until everything that has arrived is processed. Raises if the query has failed."""
@@ -281,6 +320,7 @@ def start(
     trigger: Mapping[str, Any] | None = None,
     heartbeat: int | None = None,
     turnable: bool = False,
+    feedback: bool = False,
 ) -> SparkQuery:
     """Start a plan on Spark."""
     trigger = {"processingTime": "0 seconds"} if trigger is None else trigger
@@ -298,7 +338,7 @@ def start(
                 f"{source.stream_name} has counts, and is not declared disordered",
                 hint="declare it with sw.stream(..., disordered=True), or send ctis",
             )
-    dial = the_dial(root) if turnable else MIDDLE
+    dial = the_dial(root) if turnable else None
     slots = max(1, spark.sparkContext.defaultParallelism)
     checkpoint = _resolved(spark, checkpoint)
     root_of_store = f"{checkpoint}/slackwater"
@@ -317,13 +357,14 @@ def start(
     query_name = store.open(program)
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
-    turns = Turns(checkpoint) if turnable else None
-    if turns is not None:
-        beside.append(turns.parcels(spark, program))
-        dial = turns.last() or dial
+    spoken = Spoken()
+    if turnable or feedback:
+        controls = Controls(checkpoint)
+        beside.append(controls.parcels(spark, program))
+        spoken = Spoken.of(controls, program.schema, dial)
     if heartbeat is not None:
         beside.append(beats(spark, program, heartbeat))
-    handle = SparkQuery(program, settings, sink, query_name, Dialled(turns, dial))
+    handle = SparkQuery(program, settings, sink, query_name, spoken)
 
     def write(frame: DataFrame, batch: int) -> None:
         with sink.published(frame, program.schema) as left:
