@@ -27,7 +27,7 @@ from slackwater.kernels import arrays
 from slackwater.ledger import Ledger
 from slackwater.operators import buffer
 from slackwater.oracle import meaning
-from slackwater.plan.nodes import Align, Cleanse, Consistency, Node, Sort, Source, walk
+from slackwater.plan.nodes import Align, Cleanse, Consistency, Merge, Node, Sort, Source, walk
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import rewritten
 from slackwater.runtime import Execution, Output
@@ -178,6 +178,19 @@ CASES: dict[str, Callable[[], Case]] = {
     "clip by the next": _one(lambda s: s.inserts().clip(s, on="v")),
     "union": _two(lambda a, b: a.union(b)),
     "union with itself": _one(lambda s: s.union(s.shift(1), s)),
+    "merge": _one(lambda s: sw.merge(s, s.shift(1).shift(-1))),
+    "merge of sets": _two(
+        lambda a, b: sw.merge(
+            a.union(b).distinct(), b.union(a.where(sw.col("k").is_not_null() | True)).distinct()
+        )
+    ),
+    "merge of plans": _one(
+        lambda s: sw.merge(
+            s.group_by("k").aggregate(n=sw.count()),
+            s.select("k", "v").shift(2).group_by("k").aggregate(n=sw.count()).shift(-2),
+            policy=sw.merge_policy(adjusts=sw.EVERY),
+        )
+    ),
     "distinct": _one(lambda s: s.distinct()),
     "difference with itself": _one(lambda s: s.select("k").difference(s.shift(2).select("k"), all=True)),
     "join": _two(lambda a, b: a.join(b, on="k")),
@@ -383,7 +396,7 @@ EVERY_CASE = {**CASES, **OF_INSERTS}
 
 
 # what holds rows back answers later than the prefix
-WAITING = (Align, Cleanse, Sort)
+WAITING = (Align, Cleanse, Merge, Sort)
 
 
 def answers_at_once(root: Node) -> bool:

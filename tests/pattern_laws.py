@@ -74,6 +74,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "clip by key": two(lambda a, b: a.clip(b, on="k")),
     "union": two(lambda a, b: a.union(b)),
     "union with itself": one(lambda s: s.union(s.shift(1), s)),
+    "merge": one(lambda s: sw.merge(s, s.shift(1).shift(-1))),
     "join": two(lambda a, b: a.join(b, on="k")),
     "join by two keys": two(lambda a, b: a.join(b, on=("k", "v"))),
     "join where": two(lambda a, b: a.join(b, on="k", where=sw.col("v") > sw.col("v_right"))),

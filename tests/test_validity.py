@@ -207,6 +207,7 @@ def test_observed_properties_of_small_streams():
         "strictly_increasing",
         "vs_payload_key",
         "never_lengthens",
+        "ties_in_order",
         "perfect",
     ]
     same_start: list[Element] = [insert(0, 9, p="a"), insert(0, 4, p="b")]

@@ -51,6 +51,19 @@ from slackwater.errors import (
 from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
 from slackwater.history import History
 from slackwater.ledger import Ledger
+from slackwater.merging import (
+    AT_FIRST_SIGHT,
+    AT_STABLE,
+    EVERY,
+    FROM_LEADER,
+    HALF_FROZEN,
+    QUARANTINE,
+    STOP,
+    WITH_LEADER,
+    MergePolicy,
+    after,
+    merge_policy,
+)
 from slackwater.patterns import ANY, between, one_of
 from slackwater.plan.aggregations import (
     avg,
@@ -86,18 +99,26 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "ANY",
+    "AT_FIRST_SIGHT",
+    "AT_STABLE",
     "BEGIN",
     "EAGER",
+    "EVERY",
+    "FROM_LEADER",
+    "HALF_FROZEN",
     "INF",
     "LEDGER",
     "MIDDLE",
     "ORDER_PRESERVING",
     "PERFECTNESS_PRESERVING",
+    "QUARANTINE",
     "RAISE",
+    "STOP",
     "STRONG",
     "ULTRA",
     "VE",
     "VS",
+    "WITH_LEADER",
     "Adjust",
     "Batch",
     "Closings",
@@ -112,6 +133,7 @@ __all__ = [
     "InvalidStream",
     "InvalidTime",
     "Ledger",
+    "MergePolicy",
     "OperatorError",
     "Output",
     "OutputLatency",
@@ -124,6 +146,7 @@ __all__ = [
     "StreamProperties",
     "Windowed",
     "adjust",
+    "after",
     "all_reported",
     "avg",
     "between",
@@ -148,6 +171,7 @@ __all__ = [
     "least",
     "max",
     "merge",
+    "merge_policy",
     "min",
     "most",
     "one_of",

@@ -17,6 +17,7 @@ from slackwater.consistency import Dial, OutputLatency, clock_of, dial
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
+from slackwater.merging import MergePolicy
 from slackwater.operators import wall_clock
 from slackwater.plan import explain, nodes
 from slackwater.plan import lifetimes as lt
@@ -28,7 +29,7 @@ from slackwater.plan.schemas import require_callable, require_columns, schema_of
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
-from slackwater.times import Duration, duration
+from slackwater.times import BEGIN, Duration, Instant, chronon, duration
 from slackwater.validity import StreamProperties
 
 Choice = TypeVar("Choice", bound=enum.Enum)
@@ -511,6 +512,28 @@ class RunningQuery:
         """
         return self._execution.ignore(*patterns)
 
+    def detach(self, stream: Query) -> list[Batch]:
+        """An input of a merge has broken off; the merge goes on with the others."""
+        return self._execution.detach(_node(stream, "detach"))
+
+    def attach(self, stream: Query, since: Instant | None = None) -> list[Batch]:
+        """An input of a merge begins anew, with all that leads to it and to nothing else.
+
+        It tells every event that ends at `since` or later, in its own order from the beginning; all
+        events, if that is not given. Until the output is settled up to there, the others lead.
+
+        >>> import slackwater as sw
+        >>> a, b = (sw.stream({"k": str}, name=name) for name in "ab")
+        >>> running = sw.merge(a, b).open()
+        >>> out = running.push(a, [sw.insert(1, 9, k="x"), sw.cti(5)])
+        >>> running.detach(a)
+        []
+        >>> running.push(b, [sw.insert(1, 9, k="x"), sw.insert(6, 8, k="y"), sw.cti(7)])[0]
+        [insert(6, 8, k='y'), cti(7)]
+        """
+        start = BEGIN if since is None else chronon(since)
+        return self._execution.attach(_node(stream, "attach"), start)
+
     @property
     def output(self) -> Output:
         """Everything that the query has said so far."""
@@ -587,9 +610,27 @@ class Windowed(Query):
         return self.group_by(*self.keys).apply(subplan)
 
 
-def merge(*streams: Query, algorithm: Literal["auto", "R0", "R1", "R2", "R3", "R4"] = "auto") -> Query:
-    """One right stream out of several fallible copies of it (logical merge)."""
-    return Query(nodes.Merge(tuple(_node(s, "merge") for s in streams), algorithm))
+def merge(
+    *streams: Query, policy: MergePolicy | None = None, algorithm: nodes.Algorithm = "auto"
+) -> Query:
+    """One right stream out of several fallible copies of it (logical merge).
+
+    The copies describe one history, each in its own order, with its own revisions, at its own pace. What
+    comes out goes as far as the one that is furthest, whichever that is, and is right as long as one of
+    them is left. `policy` says how soon something is shown (`sw.merge_policy`); the algorithm is chosen
+    by what is known of the streams, and `explain()` says which it is.
+
+    >>> import slackwater as sw
+    >>> a, b = (sw.stream({"k": str}, name=name) for name in "ab")
+    >>> out = sw.merge(a, b).run([
+    ...     (a, sw.insert(6, 10, k="x")), (b, sw.insert(6, 12, k="x")), (b, sw.cti(16)),
+    ...     (a, sw.adjust(6, 10, 12, k="x")), (a, sw.insert(20, 30, k="y")), (a, sw.cti(25)),
+    ... ], batch=1)
+    >>> list(out)  # doctest: +NORMALIZE_WHITESPACE
+    [insert(6, 10, k='x'), adjust(6, 10, 12, k='x'), cti(16), insert(20, 30, k='y'), cti(25)]
+    """
+    inputs = tuple(_node(s, "merge") for s in streams)
+    return Query(nodes.Merge(inputs, algorithm, MergePolicy() if policy is None else policy))
 
 
 def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Query:

@@ -311,12 +311,15 @@ class StreamProperties:
     """at every prefix no two events have the same start and payload"""
     never_lengthens: bool = False
     """no adjust makes an event end later"""
+    ties_in_order: bool = False
+    """inserts with equal vs come in an order that is the same in every copy of the stream"""
 
     def __post_init__(self) -> None:
         if self.insert_only:
             object.__setattr__(self, "never_lengthens", True)
             if self.strictly_increasing:
                 object.__setattr__(self, "vs_payload_key", True)
+                object.__setattr__(self, "ties_in_order", True)
 
     @property
     def perfect(self) -> bool:

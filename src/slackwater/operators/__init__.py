@@ -20,6 +20,7 @@ from slackwater.operators.clip_by import ClipBy
 from slackwater.operators.deletes import Deletes
 from slackwater.operators.finalize import finalize
 from slackwater.operators.join import Join
+from slackwater.operators.merge import Merge
 from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.punctuate import punctuate
 from slackwater.operators.rank import Rank
@@ -56,6 +57,8 @@ _LATENT: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {
     nodes.Difference: SetOperation,
 }
 """operators that show snapshots, for which the output latency matters"""
+_CHOOSING: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {nodes.Merge: Merge}
+"""operators that are chosen by what is known of their inputs, which depends on the output latency"""
 _TIMED: dict[type[nodes.Node], Callable[[Any, Now, bool], Step]] = {
     nodes.Align: lambda node, now, told: Align(node, now, told=told),
     nodes.Finalize: lambda node, now, told: finalize(node, now, told=told),
@@ -66,7 +69,7 @@ _TIMED: dict[type[nodes.Node], Callable[[Any, Now, bool], Step]] = {
 
 def runnable(kind: type[nodes.Node]) -> bool:
     """Whether there is an operator for this kind of node."""
-    return kind in _STEPS or kind in _LATENT or kind in _TIMED
+    return any(kind in known for known in (_STEPS, _LATENT, _CHOOSING, _TIMED))
 
 
 def step_of(
@@ -79,7 +82,7 @@ def step_of(
     sources are comes with every batch (`Reached`).
     """
     if not runnable(type(node)):
-        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_LATENT, *_TIMED))
+        known = ", ".join(kind.__name__ for kind in (*_STEPS, *_LATENT, *_CHOOSING, *_TIMED))
         raise PlanError(
             f"{node.name} cannot be run yet",
             detail=f"operators exist for: {known}",
@@ -87,6 +90,8 @@ def step_of(
         )
     if type(node) in _LATENT:
         return _LATENT[type(node)](node, latency)
+    if type(node) in _CHOOSING:
+        return _CHOOSING[type(node)](node, latency)
     if type(node) in _TIMED:
         return _TIMED[type(node)](node, now, told)
     return _STEPS[type(node)](node)

@@ -151,6 +151,7 @@ _SAME = (
     n.Where
     | n.Select
     | n.Union
+    | n.Merge
     | n.Sort
     | n.Align
     | n.Cleanse

@@ -267,7 +267,7 @@ def _need(node: n.Node) -> _Need | None:
             return _Need((tuple(node.on), tuple(node.on.values())), sent)
         case n.ClipBy():
             return _Need((node.on, node.on))
-        case n.Distinct() | n.Intersect() | n.Difference():
+        case n.Distinct() | n.Intersect() | n.Difference() | n.Merge():
             return _Need(tuple(tuple(child.schema) for child in node.inputs))
         case n.Sort() | n.Punctuate():
             return _Need(((),))

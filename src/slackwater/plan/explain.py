@@ -12,7 +12,17 @@ from collections import Counter
 import polars as pl
 
 from slackwater.plan.exchanges import cut
-from slackwater.plan.nodes import Consistency, Fixpoint, GroupApply, Latency, Node, Source, walk
+from slackwater.plan.merges import chosen
+from slackwater.plan.nodes import (
+    Consistency,
+    Fixpoint,
+    GroupApply,
+    Latency,
+    Merge,
+    Node,
+    Source,
+    walk,
+)
 from slackwater.plan.placement import placed
 from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.properties import infer
@@ -84,6 +94,9 @@ _UNSEEN = (Source, Consistency, Latency)
 
 
 def _label(node: Node) -> str:
+    if isinstance(node, Merge):
+        choice = chosen(node)
+        return f"{node.name} {choice.algorithm} ({choice.why}), {node.policy}"
     columns = f" ({_columns(node.schema)})" if isinstance(node, Source) else ""
     return f"{node.name} {node.describe()}".rstrip() + columns
 

@@ -325,6 +325,8 @@ class Lifetime:
     start: Term
     end: Term
     name: str = "alter_lifetime"
+    is_tumbling: bool = False
+    """whether all rows live in windows of which no two overlap"""
 
     def __post_init__(self) -> None:
         for part in self.start.sums():
@@ -454,7 +456,7 @@ def tumbling(size: Duration, *, closed: Literal["left", "right"] = "left") -> Li
     """Adjoining windows: hopping by their own size."""
     window = hopping(size, size, closed=closed)
     right = "" if closed == "left" else ", closed='right'"
-    return replace(window, name=f"tumbling({show_length(duration(size))}{right})")
+    return replace(window, name=f"tumbling({show_length(duration(size))}{right})", is_tumbling=True)
 
 
 def inserts() -> Lifetime:

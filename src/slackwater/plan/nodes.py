@@ -18,6 +18,7 @@ import polars as pl
 
 from slackwater.consistency import Clock, Dial, OutputLatency
 from slackwater.errors import PlanError
+from slackwater.merging import MergePolicy
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import type_of
 from slackwater.plan.functions import shown
@@ -62,6 +63,8 @@ __all__ = [
 
 How: TypeAlias = Literal["inner", "left", "full", "anti"]
 Side: TypeAlias = Literal["left", "right"]
+_SHOWS = MergePolicy()
+Algorithm: TypeAlias = Literal["auto", "R0", "R1", "R2", "R3", "R3-", "R4"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,7 +600,8 @@ class Merge(Node):
     ports: ClassVar[tuple[str, ...]] = ("streams",)
 
     streams: tuple[Node, ...]
-    algorithm: Literal["auto", "R0", "R1", "R2", "R3", "R4"]
+    algorithm: Algorithm = "auto"
+    policy: MergePolicy = _SHOWS
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -605,13 +609,18 @@ class Merge(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.algorithm not in ("auto", "R0", "R1", "R2", "R3", "R4"):
+        if self.algorithm not in ("auto", "R0", "R1", "R2", "R3", "R3-", "R4"):
             raise PlanError(
                 f"merge: algorithm {self.algorithm!r} is not known", hint="auto, or R0 to R4"
             )
+        if not isinstance(self.policy, MergePolicy):
+            raise PlanError(f"merge: {self.policy!r} is no policy", hint="sw.merge_policy(...)")
+        if self.algorithm == "R3-" and self.policy != MergePolicy():
+            raise PlanError("merge: R3- knows no policies", hint="it is there to be compared with R3")
 
     def describe(self) -> str:
-        return self.algorithm
+        asked = "" if self.algorithm == "auto" else f"{self.algorithm}, "
+        return f"{asked}{self.policy}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """What is known of the output stream of each node, inferred from what sources declare.
 
 A property that is not derived here is not known, which is always safe. The rules are stated for
-streams as operators emit them at EAGER; they are what merges choose their algorithm by, and what says
-whether an event that ends at the cti is settled.
+streams as operators emit them at the output latency that they run at; they are what merges choose their
+algorithm by, and what says whether an event that ends at the cti is settled.
 
 Paper 1a Definitions 3, 4 and 6; paper 2 sections III-C and IV-G.
 """
@@ -27,24 +27,30 @@ _SNAPSHOTS = (n.Aggregate, n.Rank, n.Join, n.Distinct, n.Intersect, n.Difference
 """nodes for which the output latency matters"""
 
 
-def infer(root: n.Node) -> dict[n.Node, StreamProperties]:
-    """The properties of every node below the root."""
+def infer(root: n.Node, latency: OutputLatency = OutputLatency.EAGER) -> dict[n.Node, StreamProperties]:
+    """The properties of every node below the root, which is read at that latency."""
     found: dict[n.Node, StreamProperties] = {}
+    latencies = output_latencies(root, latency)
     for node in n.walk(root):
-        rule = _RULES.get(type(node))
         below = [found[child] for child in node.inputs]
+        if isinstance(node, n.Aggregate):
+            found[node] = _aggregate(node, below[0], latencies[node])
+            continue
+        rule = _RULES.get(type(node))
         found[node] = rule(node, *below) if rule else StreamProperties()
     return found
 
 
-def output_latencies(root: n.Node) -> dict[n.Node, OutputLatency]:
-    """The output latency of every node: that of the nearest `Latency` above it, else EAGER.
+def output_latencies(
+    root: n.Node, latency: OutputLatency = OutputLatency.EAGER
+) -> dict[n.Node, OutputLatency]:
+    """The output latency of every node: that of the nearest `Latency` above it, else that of the root.
 
     Nodes that show no snapshots are the same at all of them, and may be read at several.
     """
     order = list(n.walk(root))
     found: dict[n.Node, set[OutputLatency]] = {node: set() for node in order}
-    found[root] = {OutputLatency.EAGER}
+    found[root] = {latency}
     # readers before what they read
     for node in reversed(order):
         if len(found[node]) > 1 and isinstance(node, _SNAPSHOTS):
@@ -100,6 +106,7 @@ def _alter_lifetime(node: n.AlterLifetime, below: StreamProperties) -> StreamPro
         strictly_increasing=below.strictly_increasing and injective,
         vs_payload_key=below.vs_payload_key and injective,
         never_lengthens=below.never_lengthens,
+        ties_in_order=below.ordered and below.insert_only and below.ties_in_order,
     )
 
 
@@ -145,6 +152,53 @@ def _join(node: n.Join, left: StreamProperties, right: StreamProperties) -> Stre
     )
 
 
+def _set(node: n.Node, *below: StreamProperties) -> StreamProperties:
+    """Of a payload one row at a time."""
+    return StreamProperties(vs_payload_key=True)
+
+
+def _comparison(node: n.Intersect | n.Difference, *below: StreamProperties) -> StreamProperties:
+    return StreamProperties(vs_payload_key=not node.bag)
+
+
+def _aggregate(node: n.Aggregate, below: StreamProperties, latency: OutputLatency) -> StreamProperties:
+    """Of a group one row at a time; perfect over perfect input, if the order of groups does no harm.
+
+    That is so of a single group, and where all rows live in the same windows, none of which overlap.
+    """
+    if node.per_bucket:
+        return StreamProperties()
+    one = not node.keys
+    perfect = below.perfect and latency is OutputLatency.PERFECTNESS_PRESERVING
+    perfect = perfect and (one or _is_tumbling(node.input))
+    return StreamProperties(
+        ordered=perfect,
+        insert_only=perfect,
+        strictly_increasing=perfect and one,
+        vs_payload_key=True,
+    )
+
+
+def _is_tumbling(node: n.Node) -> bool:
+    while isinstance(node, n.Where | n.Select | n.Consistency | n.Latency):
+        node = node.input
+    return isinstance(node, n.AlterLifetime) and node.lifetime.is_tumbling
+
+
+def _merge(node: n.Merge, *below: StreamProperties) -> StreamProperties:
+    """What holds for all inputs; of perfect ones each row is told once, in order."""
+    perfect = all(each.perfect for each in below)
+    key = all(each.vs_payload_key for each in below)
+    in_order = perfect and (key or all(each.ties_in_order for each in below))
+    return StreamProperties(
+        ordered=in_order,
+        insert_only=in_order,
+        strictly_increasing=in_order and all(each.strictly_increasing for each in below),
+        vs_payload_key=key,
+        ties_in_order=in_order and all(each.ties_in_order for each in below),
+    )
+
+
 def _session(node: n.Session, below: StreamProperties) -> StreamProperties:
     """Starts and payloads are kept, one row for each."""
     return StreamProperties(vs_payload_key=below.vs_payload_key)
@@ -167,7 +221,12 @@ def _perfect(below: StreamProperties, in_order: bool) -> StreamProperties:
     """Rows leave in the order of their starts, or each when its end is known."""
     starts = below.strictly_increasing and in_order
     return replace(
-        below, ordered=in_order, insert_only=True, never_lengthens=True, strictly_increasing=starts
+        below,
+        ordered=in_order,
+        insert_only=True,
+        never_lengthens=True,
+        strictly_increasing=starts,
+        ties_in_order=below.perfect and below.ties_in_order,
     )
 
 
@@ -180,7 +239,7 @@ def _align(node: n.Align, below: StreamProperties) -> StreamProperties:
 
 
 def _sort(node: n.Sort, below: StreamProperties) -> StreamProperties:
-    return replace(below, ordered=False, strictly_increasing=False)
+    return replace(below, ordered=False, strictly_increasing=False, ties_in_order=False)
 
 
 def _finalize(node: n.Finalize, below: StreamProperties) -> StreamProperties:
@@ -210,6 +269,10 @@ _RULES: dict[type[n.Node], Callable[..., StreamProperties]] = {
     n.Session: _session,
     n.Union: _union,
     n.Join: _join,
+    n.Distinct: _set,
+    n.Intersect: _comparison,
+    n.Difference: _comparison,
+    n.Merge: _merge,
     n.Cleanse: _cleanse,
     n.Align: _align,
     n.Sort: _sort,

@@ -45,7 +45,9 @@ from slackwater.events import Batch, Control, Placed
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.operators.aggregate import Aggregate
+from slackwater.operators.merge import Merge
 from slackwater.operators.step import CountingStep, PatternStep, ToldStep, TurnableStep
+from slackwater.plan import nodes
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.interest import takes_time_from_rows, unwanted_of
@@ -150,9 +152,6 @@ class Running:
     sums: Batch | None = None
     """rows that were combined elsewhere: they are taken in with the next batch"""
 
-    def __post_init__(self) -> None:
-        self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
-
     def take_sums(self, sums: Batch) -> None:
         """Rows that were combined elsewhere."""
         [queue] = self.inbound
@@ -192,6 +191,22 @@ class Running:
             if asked:
                 queue.forgo(asked)
                 self._emit(self._told(self._closed(queue.port, asked), []))
+
+    def detach(self, port: int) -> None:
+        """An input of a merge is not listened to any longer."""
+        assert isinstance(self.step, Merge), "only a merge can do without"
+        self._emit(self._told([self.step.detach(self.state, port)], []))
+
+    def attach(self, port: int, since: int) -> None:
+        """An input of a merge begins anew, complete from that time on."""
+        assert isinstance(self.step, Merge), "only a merge can do without"
+        self._emit(self._told([self.step.attach(self.state, port, since)], []))
+
+    def begin_anew(self) -> None:
+        """As if nothing had ever come."""
+        self.state = self.step.open()
+        self.promised = Promises.of(self.node.schema) if self.repeats else Promises()
+        self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
 
     def _closed(self, port: int, told: Sequence[Promise]) -> list[Answer]:
         """What the step says to promises, of which some may be ctis."""
@@ -397,8 +412,7 @@ class Dataflow:
                     may_repeat(node, latencies[node]),
                     takes_time_from_rows(node, latencies[node]),
                 )  # fmt: skip
-                if running.repeats:
-                    running.promised = Promises.of(node.schema)
+                running.begin_anew()
                 outbound[node] = running.outbound
                 self.operators.append(running)
         self._sinks = [Queue(0, root.schema, leads_out=True) for root in roots]
@@ -455,6 +469,35 @@ class Dataflow:
         for operator in self.operators:
             operator.turn(dial)
             self.run_until_quiet()
+
+    @property
+    def merges(self) -> list[Running]:
+        """The merges, inputs before readers."""
+        return [operator for operator in self.operators if isinstance(operator.node, nodes.Merge)]
+
+    def detach(self, merge: Running, port: int) -> None:
+        """An input of a merge is not listened to any longer, until it is attached."""
+        merge.detach(port)
+        self.run_until_quiet()
+
+    def attach(self, merge: Running, port: int, since: int) -> list[Source]:
+        """An input of a merge begins anew, with all that leads to it alone: the sources among that."""
+        own: list[Running] = []
+        leading = {id(merge.inbound[port])}
+        # readers before what they read
+        for operator in reversed(self.operators):
+            if operator.outbound and all(id(queue) in leading for queue in operator.outbound):
+                own.append(operator)
+                leading |= {id(queue) for queue in operator.inbound}
+        for operator in own:
+            operator.begin_anew()
+        merge.attach(port, since)
+        self.run_until_quiet()
+        return [
+            source
+            for source, queues in self._entrances.items()
+            if isinstance(source, Source) and queues and all(id(queue) in leading for queue in queues)
+        ]
 
     def forgo(self, told: Sequence[Promise], root: int = 0) -> None:
         """Rows of an output with such payloads are no longer of interest."""

@@ -23,14 +23,14 @@ from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
 from slackwater.ledger import Ledger
 from slackwater.operators import Description, Now, wall_clock
-from slackwater.plan.nodes import Node, Source
+from slackwater.plan.nodes import Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
 from slackwater.rows import changelog
-from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.dataflow import Dataflow, Running
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.times import BEGIN, INF, Duration, Times
 from slackwater.validity import StreamProperties
@@ -140,10 +140,12 @@ class Execution:
         self.output = Output(
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
         )
-        self.edges = {
-            source: Edge(source, on_invalid, self.output.ledger, self._dataflow.consequences)
-            for source in self._dataflow.sources
-        }
+        self._root, self._on_invalid = root, on_invalid
+        self.edges = {source: self._edge(source) for source in self._dataflow.sources}
+
+    def _edge(self, source: Source) -> Edge:
+        ledger, consequences = self.output.ledger, self._dataflow.consequences
+        return Edge(source, self._on_invalid, ledger, consequences)
 
     def push(self, source: Source, stream: Stream) -> list[Batch]:
         """Take in some elements as one batch; the batches that this adds to the output."""
@@ -177,6 +179,38 @@ class Execution:
         self._dial = self._dial.turned(blocking, memory)
         self._dataflow.turn(self._dial)
         return self._said()
+
+    def detach(self, stream: Node) -> list[Batch]:
+        """An input of a merge has broken off: the merge goes on with the others. What that releases."""
+        self._refuse_when_stopped()
+        merge, port = self._input(stream)
+        self._dataflow.detach(merge, port)
+        return self._said()
+
+    def attach(self, stream: Node, since: int = BEGIN) -> list[Batch]:
+        """An input of a merge begins anew: it tells every event that ends at that time or later."""
+        self._refuse_when_stopped()
+        merge, port = self._input(stream)
+        for source in self._dataflow.attach(merge, port, since):
+            self.edges[source] = self._edge(source)
+        return self._said()
+
+    def _input(self, stream: Node) -> tuple[Running, int]:
+        """Which input of which merge a stream is."""
+        merges = [node for node in walk(self._root) if isinstance(node, Merge)]
+        found = [
+            (operator, port)
+            for node, operator in zip(merges, self._dataflow.merges, strict=True)
+            for port, child in enumerate(node.streams)
+            if child is stream
+        ]
+        if len(found) != 1:
+            raise PlanError(
+                f"{stream.name} {stream.describe()} is not one input of a merge".replace("  ", " "),
+                detail=f"it is an input of {len(found)} merges of this query",
+                hint="detach(a) and attach(a) go with sw.merge(a, b, ...)",
+            )
+        return found[0]
 
     def ignore(self, *told: Punctuation) -> list[Batch]:
         """Rows with such payloads are no longer of interest: they need not be said, nor computed.

@@ -1,0 +1,186 @@
+"""R3: rows in any order, inserts and adjusts, where (vs, payload) is a key of every input.
+
+One index for all inputs and the output (in2t): the events (merged_events.py), and beside each the end
+that every input gives it and the one that was shown.
+
+- A row notes the end that its input gives the event. If the output has no such event, and the policy
+  does not hold it back, it is shown.
+- A cti(t) of an input that is further than the output: of the events that become half frozen (vs < t)
+  and of those that would become fully frozen (end < t), either there or in the output, the output's is
+  made what that input says. No other event is looked at. Who is fully frozen is forgotten.
+- What an input says of an event that is frozen otherwise is kept to be judged: when it promises so, it
+  contradicts (kernels/merging.py).
+
+An insert of an event that the input has told already is the same event with another end: that is what a
+replica says that begins anew.
+
+Time, for a batch of n rows: O(n); for a cti: O(c), with c the events whose turn it is. Space:
+O(w (p + s)) for w events that are not fully frozen, s inputs, payloads of size p.
+
+Paper 2 section IV-D and Table IV, errata 17, 18, 20.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from slackwater.columns import taken
+from slackwater.events import Batch
+from slackwater.kernels import merging as kernel
+from slackwater.merging import MergePolicy
+from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
+from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.times import show
+
+__all__ = ["In2t", "State"]
+
+
+@dataclass(slots=True)
+class State:
+    """The index: ends by event, where an end that is the start says that there is no such event."""
+
+    events: MergedEvents
+    out: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    ends: Ints = field(init=False)
+    """by event and input"""
+
+    def __post_init__(self) -> None:
+        self.ends = np.empty((0, self.events.inputs), dtype=np.int64)
+
+    def begin(self, nodes: Ints) -> None:
+        """Nobody has these."""
+        room = len(self.events.vs)
+        if room > len(self.out):
+            self.out, self.ends = enlarged(self.out, room), enlarged(self.ends, room)
+        starts = self.events.vs[nodes]
+        self.out[nodes] = starts
+        self.ends[nodes] = starts[:, None]
+
+    def pack(self) -> None:
+        """Forget the dead, if they are many."""
+        packed = self.events.packed()
+        if packed is not None:
+            alive, room = packed
+            self.out, self.ends = (
+                enlarged(array[: len(alive)][alive], room) for array in (self.out, self.ends)
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class In2t:
+    """The algorithm R3."""
+
+    schema: pl.Schema
+    policy: MergePolicy
+
+    def open(self, inputs: int) -> State:
+        """Nothing told."""
+        return State(MergedEvents(self.schema, inputs))
+
+    def rows(self, state: State) -> int:
+        """How many events are remembered."""
+        return len(state.events)
+
+    def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
+        """Note what an input says; what is shown of it."""
+        events = state.events
+        nodes, begun = events.nodes_of(rows, inputs.out)
+        state.begin(begun)
+        touched, last, shown, old, sooner, behind = (np.empty(len(nodes), np.int64) for _ in range(6))
+        count = kernel.absorb(nodes, rows.new_ve, port, state.ends, events.mark, touched, last)
+        inserts, adjusts, needed = whose(self.policy, inputs)
+        n_shown, n_sooner, n_behind = kernel.show(
+            touched[:count], last, port, inputs.out, inserts, adjusts, needed,
+            events.vs, state.out, state.ends, events.due, inputs.attached,
+            shown, old, sooner, behind,
+        )  # fmt: skip
+        if n_sooner:
+            events.schedule(sooner[:n_sooner])
+        if n_behind:
+            events.behind[port].append(behind[:n_behind])
+        places, old = shown[:n_shown], old[:n_shown]
+        if (places[1:] < places[:-1]).any():
+            order = np.argsort(places)
+            places, old = places[order], old[order]
+        if n_shown == rows.rows:
+            return Batch(rows.vs, old, rows.new_ve, rows.payload), []
+        return Batch(rows.vs[places], old, rows.new_ve[places], taken(rows.payload, places)), []
+
+    def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says, as far as a cti(until) needs it."""
+        events = state.events
+        nodes, times = events.passed_by(until)
+        changed, old, later = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
+        each = len(nodes) * inputs.count
+        behind, their, wrong, accused, rule = (np.empty(each, dtype=np.int64) for _ in range(5))
+        n_changed, n_later, n_behind, n_wrong = kernel.agree(
+            nodes, times, port, inputs.out, until,
+            events.vs, state.out, state.ends, events.due, events.lacks, events.dead,
+            inputs.attached, inputs.stable,
+            changed, old, later, behind, their, wrong, accused, rule,
+        )  # fmt: skip
+        events.schedule(later[:n_later])
+        events.suspect(behind[:n_behind], their[:n_behind])
+        said = changed[:n_changed]
+        rows = Batch(events.vs[said], old[:n_changed], state.out[said], events.payload(said))
+        found = [
+            self._wrong(state, inputs, int(wrong[i]), int(accused[i]), rule=int(rule[i]))
+            for i in range(n_wrong)
+        ]
+        state.pack()
+        return rows, found
+
+    def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
+        """What an input has frozen, with that cti, that was promised to be otherwise."""
+        events = state.events
+        nodes = events.suspects(port)
+        if not len(nodes):
+            return []
+        before = state.ends[nodes, port]
+        kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
+        n_kept, n_wrong = kernel.judge(
+            nodes, port, told, inputs.out,
+            events.vs, state.out, state.ends, events.lacks, events.dead, inputs.attached,
+            kept, wrong, rule,
+        )  # fmt: skip
+        if n_kept:
+            events.behind[port].append(kept[:n_kept])
+        ends = dict(zip(nodes.tolist(), before.tolist(), strict=True))
+        return [
+            self._wrong(state, inputs, node, port, rule=why, end=ends[node])
+            for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
+        ]
+
+    @staticmethod
+    def _wrong(
+        state: State, inputs: Inputs, node: int, port: int, *, rule: int, end: int | None = None
+    ) -> Wrong:
+        """Who says what of an event."""
+        start, out = int(state.events.vs[node]), int(state.out[node])
+        end = int(state.ends[node, port]) if end is None else end
+        others = [each for each in np.flatnonzero(inputs.attached).tolist() if each != port]
+        theirs = {other: int(state.ends[node, other]) for other in others}
+        if rule == kernel.HAS:
+            with_output = [other for other in others if theirs[other] == start]
+            against = [other for other in others if theirs[other] > start]
+        else:
+            with_output = [o for o in others if theirs[o] == out or theirs[o] >= inputs.out > start]
+            against = [other for other in others if theirs[other] == end]
+        time = np.array([start])
+        row = Batch(time, time, np.array([max(end, out)]), state.events.payload(np.array([node])))
+        says = f"it ends at {show(end)}" if end > start else "there is none"
+        shown = f"until {show(out)}" if out > start else "without it"
+        detail = f"input {port} says that {says}, the output was promised {shown}"
+        return Wrong.of(rule, row, port, detail=detail, against=against, with_output=with_output)
+
+    def forget(self, state: State, inputs: Inputs, port: int) -> None:
+        """An input has none of the events any more."""
+        events, size = state.events, state.events.size
+        starts = events.vs[:size]
+        state.ends[:size, port] = starts
+        events.behind[port] = []
+        ghosts = (state.out[:size] == starts) & (starts < inputs.out)
+        events.dead[:size] |= ghosts & (state.ends[:size] == starts[:, None]).all(axis=1)

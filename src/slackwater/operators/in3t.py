@@ -1,0 +1,223 @@
+"""R4: as R3, where an event may be there many times, and with many ends.
+
+One index for all inputs and the output (in3t): the events (merged_events.py), and beside each a list of
+ends with their copies for every input, and for the output.
+
+- A row notes what its input says. If that input has more copies of the event than the output, the policy
+  does not hold it back, and the event is not half frozen, one more is shown.
+- A cti(t) of an input that is further than the output: of the events that become half frozen the output
+  gets as many copies as that input has, and of those ends that freeze exactly that input's. Ends change
+  in place of others, so that as few rows as possible are said.
+- What an input says of an event that is frozen otherwise is kept to be judged.
+
+A replica that begins anew has to say so (`attach`), for what it says twice is there twice.
+
+Space: O(w (p + s d)), for w events that are not fully frozen, with d ends each.
+
+Paper 2 section IV-E and Table IV, erratum 19.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from slackwater.events import Batch
+from slackwater.kernels import merging_bags as kernel
+from slackwater.merging import MergePolicy
+from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
+from slackwater.operators.merged_events import MergedEvents, enlarged
+
+__all__ = ["In3t", "State"]
+
+_LEAST = 64
+
+
+@dataclass(slots=True)
+class State:
+    """The index: chains of (end, copies, next) by event and input; the output is the last of them."""
+
+    events: MergedEvents
+    pool: Ints = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    facts: Ints = field(default_factory=lambda: np.array([-1, 0]))
+    heads: Ints = field(init=False)
+    totals: Ints = field(init=False)
+    size: int = 0
+    """so many nodes have chains"""
+
+    def __post_init__(self) -> None:
+        self.heads, self.totals = (
+            np.empty((0, self.events.inputs + 1), dtype=np.int64) for _ in range(2)
+        )
+
+    def begin(self, nodes: Ints) -> None:
+        """Nobody has these."""
+        room = len(self.events.vs)
+        if room > len(self.heads):
+            self.heads, self.totals = enlarged(self.heads, room), enlarged(self.totals, room)
+        kernel.clear_all(*self.chains, nodes[nodes < self.size], 0, self.totals.shape[1])
+        self.heads[nodes], self.totals[nodes] = -1, 0
+        self.size = self.events.size
+
+    def reserve(self, links: int) -> None:
+        """See to it that so many links are free."""
+        had = len(self.pool)
+        if had - self.facts[kernel.USED] >= links:
+            return
+        room = max(2 * had, had + links, _LEAST)
+        self.pool = enlarged(self.pool, room)
+        self.pool[had:, kernel.NEXT] = np.arange(had + 1, room + 1)
+        self.pool[room - 1, kernel.NEXT] = self.facts[kernel.FREE]
+        self.facts[kernel.FREE] = had
+
+    @property
+    def chains(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """What the loops work on."""
+        return self.pool, self.facts, self.heads, self.totals
+
+    def scratch(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """Room for the copies of any of these nodes."""
+        most = int(self.totals[nodes].max()) if len(nodes) else 0
+        return np.empty(most + 1, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
+
+    def pack(self) -> None:
+        """Forget the dead, if they are many."""
+        size = self.events.size
+        dead = np.flatnonzero(self.events.dead[:size])
+        packed = self.events.packed()
+        if packed is not None:
+            alive, room = packed
+            kernel.clear_all(*self.chains, dead, 0, self.totals.shape[1])
+            self.heads, self.totals = (
+                enlarged(array[: len(alive)][alive], room) for array in (self.heads, self.totals)
+            )
+            self.size = self.events.size
+
+
+@dataclass(frozen=True, slots=True)
+class In3t:
+    """The algorithm R4."""
+
+    schema: pl.Schema
+    policy: MergePolicy
+
+    def open(self, inputs: int) -> State:
+        """Nothing told."""
+        return State(MergedEvents(self.schema, inputs))
+
+    def rows(self, state: State) -> int:
+        """How many events are remembered."""
+        return len(state.events)
+
+    def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
+        """Note what an input says; what is shown of it."""
+        events = state.events
+        nodes, begun = events.nodes_of(rows, inputs.out)
+        state.begin(begun)
+        state.reserve(rows.rows)
+        touched = np.empty(len(nodes), dtype=np.int64)
+        count = kernel.absorb(
+            nodes, rows.vs, rows.old_ve, rows.new_ve, port, *state.chains, events.mark, touched
+        )
+        touched = touched[:count]
+        room = int(state.totals[touched, port].sum() + state.totals[touched, -1].sum())
+        state.reserve(room)
+        changed, old, new = (np.empty(room, dtype=np.int64) for _ in range(3))
+        sooner, behind = (np.empty(count, dtype=np.int64) for _ in range(2))
+        inserts, adjusts, needed = whose(self.policy, inputs)
+        n, n_sooner, n_behind = kernel.show(
+            touched, port, inputs.out, inserts, adjusts, needed,
+            events.vs, events.due, *state.chains, inputs.attached, *state.scratch(touched),
+            np.empty(inputs.count, dtype=np.int64), changed, old, new, sooner, behind,
+        )  # fmt: skip
+        if n_sooner:
+            events.schedule(sooner[:n_sooner])
+        if n_behind:
+            events.behind[port].append(behind[:n_behind])
+        return _said(state, changed[:n], old[:n], new[:n]), []
+
+    def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says, as far as a cti(until) needs it."""
+        events = state.events
+        nodes, times = events.passed_by(until)
+        room = int(state.totals[nodes, port].sum() + state.totals[nodes, -1].sum())
+        state.reserve(room)
+        changed, old, new = (np.empty(room, dtype=np.int64) for _ in range(3))
+        later, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
+        behind, their = (np.empty(len(nodes) * inputs.count, dtype=np.int64) for _ in range(2))
+        n, n_later, n_behind, n_wrong = kernel.agree(
+            nodes, times, port, inputs.out, until,
+            events.vs, events.due, events.lacks, events.dead, *state.chains, inputs.attached,
+            *state.scratch(nodes), changed, old, new, later, behind, their, wrong, rule,
+        )  # fmt: skip
+        events.schedule(later[:n_later])
+        events.suspect(behind[:n_behind], their[:n_behind])
+        rows = _said(state, changed[:n], old[:n], new[:n])
+        found = [
+            self._wrong(state, inputs, node, port, why)
+            for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
+        ]
+        state.pack()
+        return rows, found
+
+    def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
+        """What an input has frozen, with that cti, that was promised to be otherwise."""
+        events = state.events
+        nodes = events.suspects(port)
+        if not len(nodes):
+            return []
+        kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
+        n_kept, n_wrong = kernel.judge(
+            nodes, port, told, inputs.out,
+            events.vs, events.lacks, events.dead, *state.chains, inputs.attached,
+            *state.scratch(nodes), kept, wrong, rule,
+        )  # fmt: skip
+        if n_kept:
+            events.behind[port].append(kept[:n_kept])
+        found = []
+        for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True):
+            found.append(self._wrong(state, inputs, node, port, why))
+            # it is taken to say what the output does from now on, so that it is told once
+            state.reserve(int(state.totals[node, -1]))
+            kernel.copy(*state.chains, node, inputs.count, port)
+            events.dead[node] |= not state.totals[node].any()
+        return found
+
+    @staticmethod
+    def _wrong(state: State, inputs: Inputs, node: int, port: int, rule: int) -> Wrong:
+        """Who says what of an event."""
+        told = {who: _ends(state, node, who) for who in range(inputs.count + 1)}
+        out, mine = told[inputs.count], told[port]
+        others = [each for each in np.flatnonzero(inputs.attached).tolist() if each != port]
+        start = int(state.events.vs[node])
+        time = np.array([start])
+        end = max([*mine, *out], default=start + 1)
+        row = Batch(time, time, np.array([end]), state.events.payload(np.array([node])))
+        detail = f"input {port} says that it ends at {mine}, the output was promised {out}"
+        against = [other for other in others if told[other] == mine]
+        with_output = [other for other in others if told[other] == out]
+        return Wrong.of(rule, row, port, detail=detail, against=against, with_output=with_output)
+
+    def forget(self, state: State, inputs: Inputs, port: int) -> None:
+        """An input has none of the events any more."""
+        events, size = state.events, state.events.size
+        kernel.clear_all(*state.chains, np.flatnonzero(state.totals[:size, port]), port, port + 1)
+        events.behind[port] = []
+        ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < inputs.out)
+        events.dead[:size] |= ghosts
+
+
+def _said(state: State, nodes: Ints, old: Ints, new: Ints) -> Batch:
+    return Batch(state.events.vs[nodes], old, new, state.events.payload(nodes))
+
+
+def _ends(state: State, node: int, who: int) -> list[int]:
+    """The ends that somebody gives an event, each as often as it does."""
+    ends: list[int] = []
+    at = int(state.heads[node, who])
+    while at >= 0:
+        end, copies, at = state.pool[at].tolist()
+        ends += [end] * copies
+    return ends

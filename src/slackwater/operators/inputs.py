@@ -1,0 +1,152 @@
+"""The inputs of a logical merge: who is there, how far each has promised, and who leads.
+
+An input that is attached with a time `since` tells, from then on, every event that ends at that time or
+later. Until the output's own promise has come there, it may lack what ended before: its rows count, its
+promises do not yet. After that the merge survives the loss of all others.
+
+Paper 2 section V-B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slackwater.columns import column_of, framed
+from slackwater.events import Batch
+from slackwater.kernels import merging as kernel
+from slackwater.merging import Adjusts, After, Inserts, MergePolicy
+from slackwater.times import BEGIN
+
+__all__ = ["START", "Inputs", "Wrong", "as_keys", "whose"]
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Inputs:
+    """How the inputs stand, and how far the output has promised."""
+
+    count: int
+    attached: Mask = field(init=False)
+    quarantined: Mask = field(init=False)
+    since: Ints = field(init=False)
+    """from when on each is complete"""
+    stable: Ints = field(init=False)
+    """the cti of each"""
+    leader: int = 0
+    """who was the first to promise as much as nobody else"""
+    out: int = BEGIN
+    """the cti of the output"""
+
+    def __post_init__(self) -> None:
+        self.attached = np.ones(self.count, dtype=np.bool_)
+        self.quarantined = np.zeros(self.count, dtype=np.bool_)
+        self.since = np.full(self.count, BEGIN, dtype=np.int64)
+        self.stable = np.full(self.count, BEGIN, dtype=np.int64)
+
+    def tell(self, port: int, cti: int) -> None:
+        """An input has promised."""
+        self.stable[port] = max(int(self.stable[port]), cti)
+        if self.stable[port] > self.stable[self.leader]:
+            self.leader = port
+
+    def attach(self, port: int, since: int) -> None:
+        """An input begins anew, complete from that time on."""
+        self.detach(port)
+        self.attached[port], self.quarantined[port] = True, False
+        self.since[port] = since
+
+    def detach(self, port: int) -> None:
+        """An input is not listened to any longer."""
+        self.attached[port] = False
+        self.stable[port] = BEGIN
+        if self.leader == port:
+            left = np.flatnonzero(self.attached)
+            self.leader = int(left[np.argmax(self.stable[left])]) if len(left) else 0
+
+    def furthest(self) -> int | None:
+        """Who can move the output's promise on, and furthest; None if nobody can."""
+        able = self.attached & (self.since <= self.out) & (self.stable > self.out)
+        if not able.any():
+            return None
+        if able[self.leader]:
+            return self.leader
+        return int(np.argmax(np.where(able, self.stable, BEGIN)))
+
+
+_RULES = {
+    kernel.ENDS: "another end",
+    kernel.LACKS: "an event is missing",
+    kernel.HAS: "an event too many",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What an input says, or lacks, against what was promised in the name of all."""
+
+    port: int
+    rule: str
+    row: Batch
+    """the event, as the input has it, or as the output has it where the input has none"""
+    detail: str
+    against: tuple[int, ...]
+    """the inputs that say so, this one among them"""
+    with_output: tuple[int, ...]
+    """those that say what the output does"""
+    is_missing: bool
+    """whether somebody lacks an event, which gaps explain"""
+
+    @classmethod
+    def of(
+        cls,
+        rule: int,
+        row: Batch,
+        port: int,
+        *,
+        detail: str,
+        against: list[int],
+        with_output: list[int],
+    ) -> Wrong:
+        """By the number of the rule that is broken, and the others who say the one or the other."""
+        missing = rule != kernel.ENDS
+        return cls(port, _RULES[rule], row, detail, (port, *against), tuple(with_output), missing)
+
+    @property
+    def minority(self) -> tuple[int, ...]:
+        """Who is outvoted; what was promised counts if there is no majority against it."""
+        return self.with_output if len(self.against) > len(self.with_output) else self.against
+
+
+def whose(policy: MergePolicy, inputs: Inputs) -> tuple[int, int, int]:
+    """Whose inserts and whose adjusts are shown, and how many inputs have to have an event before."""
+    needed = 1
+    match policy.inserts:
+        case After() as after:
+            inserts, needed = kernel.ANYONE, after.needed(int(np.count_nonzero(inputs.attached)))
+        case Inserts.AT_FIRST_SIGHT:
+            inserts = kernel.ANYONE
+        case Inserts.FROM_LEADER:
+            inserts = inputs.leader
+        case Inserts.HALF_FROZEN:
+            inserts = kernel.NOBODY
+    match policy.adjusts:
+        case Adjusts.EVERY:
+            return inserts, kernel.ANYONE, needed
+        case Adjusts.WITH_LEADER:
+            return inserts, inputs.leader, needed
+        case Adjusts.AT_STABLE:
+            return inserts, kernel.NOBODY, needed
+
+
+START = "\0vs"
+
+
+def as_keys(starts: Ints, payload: pl.DataFrame) -> pl.DataFrame:
+    """A start and a payload, by which a merge knows an event."""
+    return framed([column_of(START, starts), *payload.get_columns()], len(starts))

@@ -1,0 +1,203 @@
+"""Merge: one right stream out of several fallible copies of it.
+
+    out = in_0 = in_1 = ... , whatever each of them has said of it so far
+
+The inputs describe one history, each in its own order, with its own revisions, at its own pace; some
+lag, break off, begin anew, or lack a part. The output is compatible with all of them after every
+element: whatever they may still say, it can still be made equal to. It promises as much as the input
+that is furthest, and not more (C1 to C3 of the paper; testing/compatibility.py).
+
+Which algorithm, is chosen by what is known of the inputs (plan/merges.py): R0, R1, R2
+(merge_ordered.py), R3 (in2t.py), R4 (in3t.py). What is shown of rows that may still change, is a
+policy (merging.py).
+
+Inserts: shown at first sight, unless the policy holds them back. Adjusts: noted, and shown when a cti
+would freeze what they change, unless the policy shows them at once. Promises: the furthest cti, when the
+output has been made to agree with the input that says it.
+
+Pass: what the policy shows; on the cti of the furthest input, what its freezing needs. Keep: events
+that are not fully frozen in the output, once, with the ends that each input gives them. Propagate: the
+furthest cti (minus `trailing`); promises about payloads are dropped.
+
+    in 0:  a [6, 10)                          a -> [6, 15)
+    in 1:              a [6, 12)   b [7, 14)                  a -> [6, 15)   cti(16)
+    out:   a [6, 10)               b [7, 14)                                 a -> [6, 15)   cti(16)
+
+Paper 2, Table II (Out3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from slackwater.consistency import OutputLatency
+from slackwater.errors import OperatorError
+from slackwater.events import Batch
+from slackwater.merging import QUARANTINE
+from slackwater.operators.in2t import In2t
+from slackwater.operators.in3t import In3t
+from slackwater.operators.inputs import Inputs, Wrong
+from slackwater.operators.merge_apart import Apart
+from slackwater.operators.merge_ordered import InOrder
+from slackwater.operators.step import Answer, Description, GivenUp
+from slackwater.plan import nodes
+from slackwater.plan.merges import chosen
+from slackwater.punctuations import Punctuation
+from slackwater.times import BEGIN, INF, plus
+
+__all__ = ["Merge", "State"]
+
+
+class Index(Protocol):
+    """One of the algorithms."""
+
+    def open(self, inputs: int) -> Any:
+        """Nothing told."""
+        ...
+
+    def rows(self, state: Any) -> int:
+        """How many events are remembered."""
+        ...
+
+    def take_in(self, state: Any, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
+        """Note what an input says; what is shown of it, and what it contradicts."""
+        ...
+
+    def advance(self, state: Any, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says, as far as a cti(until) needs it."""
+        ...
+
+    def judge(self, state: Any, inputs: Inputs, port: int, told: int) -> list[Wrong]:
+        """What an input has frozen, with that cti, that was promised to be otherwise."""
+        ...
+
+    def forget(self, state: Any, inputs: Inputs, port: int) -> None:
+        """An input has none of the events any more."""
+        ...
+
+
+@dataclass(slots=True)
+class State:
+    """How the inputs stand, and what the algorithm remembers."""
+
+    inputs: Inputs
+    index: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The step of a `Merge` node."""
+
+    node: nodes.Merge
+    latency: OutputLatency = OutputLatency.EAGER
+    index: Index = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", _index_of(self.node, self.latency))
+
+    def open(self) -> State:
+        """All inputs attached, nothing told."""
+        count = len(self.node.streams)
+        return State(Inputs(count), self.index.open(count))
+
+    def on_batch(self, state: State, port: int, rows: Batch) -> Batch | Answer:
+        """What is shown of the rows; nothing of an input that is not attached."""
+        if not rows.rows or not state.inputs.attached[port]:
+            return Batch.empty(self.node.schema)
+        shown, wrong = self.index.take_in(state.index, state.inputs, port, rows)
+        if not wrong:
+            return shown
+        return Answer(rows=shown, given_up=tuple(self._given_up(state, wrong)))
+
+    def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
+        """If that is further than the output, the output is made to agree with it, and follows."""
+        inputs = state.inputs
+        if not inputs.attached[port]:
+            return Answer()
+        inputs.tell(port, punctuation.before)
+        wrong = self.index.judge(state.index, inputs, port, punctuation.before)
+        given_up = self._given_up(state, wrong)
+        return self._advanced(state, given_up)
+
+    def _advanced(self, state: State, given_up: list[GivenUp]) -> Answer:
+        """As far as anybody allows."""
+        inputs = state.inputs
+        said: list[Batch] = []
+        while (port := inputs.furthest()) is not None:
+            told = int(inputs.stable[port])
+            until = told if told == INF else int(plus(told, -self.node.policy.trailing))
+            if until <= inputs.out:
+                break
+            rows, wrong = self.index.advance(state.index, inputs, port, until)
+            inputs.out = until
+            said.append(rows)
+            given_up += self._given_up(state, wrong)
+        promises = (Punctuation(inputs.out),) if said else ()
+        rows = Batch.concat(said) if said else Batch.empty(self.node.schema)
+        return Answer(promises, rows, tuple(given_up) or None)
+
+    def _given_up(self, state: State, wrong: list[Wrong]) -> list[GivenUp]:
+        """What becomes of contradictions: they stop the query, or somebody is set aside for them."""
+        found: list[GivenUp] = []
+        policy = self.node.policy
+        for each in wrong:
+            [element] = each.row
+            who = ", ".join(map(str, each.against))
+            if each.is_missing and policy.gaps:
+                found.append(GivenUp(each.row, "missing", (f"input {who}: {each.detail}",)))
+                continue
+            if policy.contradiction is not QUARANTINE:
+                raise OperatorError(
+                    f"merge: the inputs contradict each other ({each.rule}): {element!r}",
+                    detail=f"{each.detail}; with the output: {list(each.with_output)}, "
+                    f"against it: {list(each.against)}",
+                    hint="contradiction=sw.QUARANTINE goes on without the minority; gaps=True allows "
+                    "inputs that lack elements",
+                )
+            outvoted = [port for port in each.minority if state.inputs.attached[port]]
+            for port in outvoted:
+                self._detach(state, port)
+                state.inputs.quarantined[port] = True
+            names = ", ".join(map(str, outvoted)) or "nobody"
+            found.append(
+                GivenUp(
+                    each.row, "contradiction", (f"{each.rule}: {each.detail}; quarantined: {names}",)
+                )
+            )
+        return found
+
+    def detach(self, state: State, port: int) -> Answer:
+        """An input has broken off, or is not to be listened to; what it alone has told goes at ctis."""
+        self._detach(state, port)
+        return self._advanced(state, [])
+
+    def _detach(self, state: State, port: int) -> None:
+        state.inputs.detach(port)
+        self.index.forget(state.index, state.inputs, port)
+
+    def attach(self, state: State, port: int, since: int = BEGIN) -> Answer:
+        """An input begins anew; it tells every event that ends at that time or later."""
+        state.inputs.attach(port, since)
+        self.index.forget(state.index, state.inputs, port)
+        return self._advanced(state, [])
+
+    def describe(self, state: State) -> Description:
+        """The events that are not frozen."""
+        return Description(state_rows=self.index.rows(state.index))
+
+
+def _index_of(node: nodes.Merge, latency: OutputLatency) -> Index:
+    algorithm = chosen(node, latency).algorithm
+    schema: pl.Schema = node.schema
+    match algorithm:
+        case "R0" | "R1" | "R2":
+            return InOrder(schema, algorithm)
+        case "R3":
+            return In2t(schema, node.policy)
+        case "R3-":
+            return Apart(schema)
+        case _:
+            return In3t(schema, node.policy)

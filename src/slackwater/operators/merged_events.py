@@ -1,0 +1,182 @@
+"""The events that a logical merge remembers: a number for each (vs, payload), and when to look at it.
+
+The first tier of in2t and in3t. Payloads are held once, whoever has told them. An event is looked at
+by the cti that passes its `due`, for which it waits in a calendar. One that is frozen is dead, and
+forgotten when there are as many dead as living. A late row may name an event that is not there; if it
+says that the event is alive at the cti of the output, which has none, it becomes a ghost, to be judged
+when its input promises that it stays so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from slackwater.columns import framed, taken
+from slackwater.events import Batch
+from slackwater.kernels.calendar import Calendar
+from slackwater.kernels.grouping import Keys
+from slackwater.operators.inputs import START, Ints, Mask, as_keys
+from slackwater.times import BEGIN, INF
+
+__all__ = ["MergedEvents", "enlarged"]
+
+_LEAST = 64
+"""room for fewer is not worth saving"""
+_NODE = 1
+"""the column of the calendar"""
+
+
+@dataclass(slots=True)
+class MergedEvents:
+    """Arrays by node; there is room for more."""
+
+    schema: pl.Schema
+    inputs: int
+    keys: Keys = field(init=False)
+    vs: Ints = field(init=False)
+    due: Ints = field(init=False)
+    lacks: Ints = field(init=False)
+    """of a ghost: the output has no such event that ends there or later"""
+    dead: Mask = field(init=False)
+    mark: Ints = field(init=False)
+    """a place for loops to write down what they have seen; -1 between them"""
+    calendar: Calendar = field(default_factory=lambda: Calendar(3))
+    behind: list[list[Ints]] = field(init=False)
+    """of each input: nodes of which it may say other than was promised"""
+
+    def __post_init__(self) -> None:
+        self.keys = Keys(pl.Schema({START: pl.Int64(), **self.schema}))
+        self.vs, self.due, self.lacks, self.mark = (np.empty(0, np.int64) for _ in range(4))
+        self.dead = np.empty(0, dtype=np.bool_)
+        self.behind = [[] for _ in range(self.inputs)]
+
+    def __len__(self) -> int:
+        return len(self.keys) - int(np.count_nonzero(self.dead[: len(self.keys)]))
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are, the dead among them."""
+        return len(self.keys)
+
+    def nodes_of(self, rows: Batch, stable: int) -> tuple[Ints, Ints]:
+        """The node of each row, -1 where its event is frozen; and which nodes are there anew."""
+        late = rows.vs < stable
+        if not late.any():
+            return self._numbered(as_keys(rows.vs, rows.payload), rows.vs)
+        nodes = np.full(rows.rows, -1, dtype=np.int64)
+        fresh = np.flatnonzero(~late)
+        begun = np.empty(0, dtype=np.int64)
+        if len(fresh):
+            keys = as_keys(rows.vs[fresh], taken(rows.payload, fresh))
+            nodes[fresh], begun = self._numbered(keys, rows.vs[fresh])
+        old = np.flatnonzero(late)
+        keys = as_keys(rows.vs[old], taken(rows.payload, old))
+        found = self._living(self.keys.find(keys))
+        unknown = np.flatnonzero((found < 0) & (rows.new_ve[old] >= stable))
+        # once all is promised, what ends at INF is forgotten as well
+        if len(unknown) and stable < INF:
+            ghosts = self._haunted(taken(keys, unknown), stable)
+            begun = np.concatenate([begun, ghosts])
+            found = self._living(self.keys.find(keys))
+        nodes[old] = found
+        return nodes, begun
+
+    def _numbered(self, keys: pl.DataFrame, starts: Ints) -> tuple[Ints, Ints]:
+        before = len(self.keys)
+        nodes = self.keys.number(keys)
+        begun = np.arange(before, len(self.keys))
+        if len(begun):
+            self._make_room()
+            # of equal ones any will do: they start at one time
+            self.vs[nodes] = starts
+            self.due[begun], self.lacks[begun] = self.vs[begun], BEGIN
+            self.schedule(begun)
+        return nodes, begun
+
+    def _haunted(self, keys: pl.DataFrame, stable: int) -> Ints:
+        """Ghosts."""
+        nodes = self.keys.number(keys)
+        self._make_room()
+        self.vs[nodes] = keys.get_column(START).to_numpy()
+        ghosts = np.unique(nodes)
+        self.due[ghosts], self.lacks[ghosts], self.dead[ghosts] = INF, stable, False
+        return ghosts
+
+    def _make_room(self) -> None:
+        if len(self.keys) > len(self.vs):
+            room = max(len(self.keys), 2 * len(self.vs), _LEAST)
+            self.vs, self.due, self.lacks = (
+                enlarged(array, room) for array in (self.vs, self.due, self.lacks)
+            )
+            self.dead = enlarged(self.dead, room)
+            self.mark = np.full(room, -1, dtype=np.int64)
+
+    def _living(self, nodes: Ints) -> Ints:
+        if not len(self.dead):
+            return nodes
+        found: Ints = np.where((nodes >= 0) & ~self.dead[nodes], nodes, -1)
+        return found
+
+    def schedule(self, nodes: Ints) -> None:
+        """Have the cti that passes `due` look at these."""
+        rows = np.zeros((len(nodes), 3), dtype=np.int64)
+        rows[:, 0], rows[:, _NODE] = self.due[nodes], nodes
+        self.calendar.put(rows)
+
+    def passed_by(self, until: int) -> tuple[Ints, Ints]:
+        """The nodes that a cti has to look at, and for which time they were put down."""
+        due = self.calendar.take(INF if until == INF else until - 1)
+        return np.ascontiguousarray(due[:, _NODE]), np.ascontiguousarray(due[:, 0])
+
+    def payload(self, nodes: Ints) -> pl.DataFrame:
+        """The payloads of these nodes."""
+        columns = self.keys.take(nodes).get_columns()
+        return framed([column for column in columns if column.name != START], len(nodes))
+
+    def suspect(self, nodes: Ints, ports: Ints) -> None:
+        """Each of these inputs may say of the node something other than was promised."""
+        for port in range(self.inputs):
+            theirs = nodes[ports == port]
+            if len(theirs):
+                self.behind[port].append(theirs)
+
+    def suspects(self, port: int) -> Ints:
+        """The nodes of which an input has to be judged, once each; they are put down no longer."""
+        nodes, self.behind[port] = self.behind[port], []
+        return np.unique(np.concatenate(nodes)) if nodes else np.empty(0, dtype=np.int64)
+
+    def packed(self) -> tuple[Mask, int] | None:
+        """Forget the dead, if they are many: who was alive, in so much room from now on."""
+        size = len(self.keys)
+        alive = ~self.dead[:size]
+        left = int(np.count_nonzero(alive))
+        if size < _LEAST or 2 * left > size:
+            return None
+        waiting = self.calendar.pool[self.calendar.used()]
+        numbers = self.keys.keep(alive)
+        room = max(_LEAST, 2 * left)
+        self.vs, self.due, self.lacks = (
+            enlarged(array[:size][alive], room) for array in (self.vs, self.due, self.lacks)
+        )
+        self.mark = np.full(room, -1, dtype=np.int64)
+        self.dead = np.zeros(room, dtype=np.bool_)
+        waiting[:, _NODE] = numbers[waiting[:, _NODE]]
+        waiting = waiting[waiting[:, _NODE] >= 0]
+        self.calendar.clear()
+        # an entry that was put down for another time is of no use
+        self.calendar.put(waiting[self.due[waiting[:, _NODE]] == waiting[:, 0]])
+        for port, parts in enumerate(self.behind):
+            nodes = numbers[np.concatenate(parts)] if parts else np.empty(0, np.int64)
+            self.behind[port] = [nodes[nodes >= 0]] if len(nodes) else []
+        return alive, room
+
+
+def enlarged(array: Any, room: int) -> Any:
+    """The same with room for more, which is zero."""
+    larger = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger

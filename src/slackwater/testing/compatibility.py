@@ -1,0 +1,148 @@
+"""Whether the output of a merge can still follow its inputs: C1, C2, C3 of paper 2, section III-D.
+
+Of inputs and output only two things count: what their elements reconstitute to, and their last cti.
+With L the output's cti and L_m that of input m:
+
+C1. L is no greater than the largest L_m.
+C2. What the output has and has frozen, some input has: half frozen, with L <= L_m, so that the output
+    can follow it, or fully frozen with an end that the output can still be given; and what it has fully
+    frozen some input has fully frozen, with that end. (L <= L_m is erratum 16.)
+C3. What an input has frozen the output has, or can still be given: an event that is fully frozen there
+    must be there with its end, if L has passed that, and with an end that can still be made this one, if
+    L has passed its start only; one that is half frozen must be half frozen there, if L has passed its
+    start.
+
+An event [vs, ve) is fully frozen where ve < L, or L is INF, half frozen where vs < L <= ve.
+
+Where (vs, payload) is no key (R4), events of one start and payload are compared as bags: the output has
+all copies that are fully frozen in the input that is furthest, and as many that are half frozen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.events import Adjust, Element, Insert
+from slackwater.identity import identity
+from slackwater.punctuations import Punctuation
+from slackwater.times import BEGIN, INF
+
+__all__ = ["Told", "incompatible", "incompatible_bags"]
+
+
+@dataclass(slots=True)
+class Told:
+    """What a stream has said so far: the ends of its events by start and payload, and its last cti."""
+
+    events: dict[tuple[int, Hashable], Counter[int]] = field(default_factory=dict)
+    cti: int = BEGIN
+
+    def hear(self, element: Element) -> None:
+        """One element more."""
+        match element:
+            case Insert(vs, ve, payload):
+                self._ends(vs, identity(payload))[ve] += 1
+            case Adjust(vs, ve, new_ve, payload):
+                ends = self._ends(vs, identity(payload))
+                ends[ve] -= 1
+                if new_ve > vs:
+                    ends[new_ve] += 1
+                if not +ends:
+                    del self.events[vs, identity(payload)]
+                else:
+                    self.events[vs, identity(payload)] = +ends
+            case Punctuation() if element.is_cti:
+                self.cti = max(self.cti, element.before)
+
+    def _ends(self, vs: int, payload: Hashable) -> Counter[int]:
+        return self.events.setdefault((vs, payload), Counter())
+
+    def end(self, key: tuple[int, Hashable]) -> int | None:
+        """The end of an event, where (vs, payload) is a key; None if there is none."""
+        ends = self.events.get(key)
+        if not ends:
+            return None
+        [(end, copies)] = ends.items()
+        assert copies == 1, "(vs, payload) is a key"
+        return end
+
+    def fully(self, end: int) -> bool:
+        """Whether an event that ends there is fully frozen."""
+        return end < self.cti or self.cti == INF
+
+    def half(self, start: int, end: int) -> bool:
+        """Whether an event is half frozen."""
+        return start < self.cti and not self.fully(end)
+
+
+def incompatible(inputs: Sequence[Told], output: Told) -> list[str]:
+    """What keeps the output from following its inputs, by the conditions that are broken."""
+    return [*_c1(inputs, output), *_c2(inputs, output), *_c3(inputs, output)]
+
+
+def _c1(inputs: Sequence[Told], output: Told) -> list[str]:
+    furthest = max(each.cti for each in inputs)
+    return [f"C1: cti({output.cti}) beyond {furthest}"] if output.cti > furthest else []
+
+
+def _c2(inputs: Sequence[Told], output: Told) -> list[str]:
+    found = []
+    for key in output.events:
+        start, end = key[0], output.end(key)
+        assert end is not None, "it is there"
+        theirs = [(each, each.end(key)) for each in inputs]
+        known = [(each, its) for each, its in theirs if its is not None]
+        if output.fully(end):
+            if not any(its == end and each.fully(its) for each, its in known):
+                found.append(f"C2: {key} is fully frozen with end {end}, which no input has frozen")
+        elif output.half(start, end):
+            follows = any(
+                (each.half(start, its) and output.cti <= each.cti)
+                or (each.fully(its) and output.cti <= its)
+                for each, its in known
+            )
+            if not follows:
+                found.append(f"C2: {key} is half frozen, and no input has it that could be followed")
+    return found
+
+
+def _c3(inputs: Sequence[Told], output: Told) -> list[str]:
+    found = []
+    for key in dict.fromkeys(key for each in inputs for key in each.events):
+        start, out = key[0], output.end(key)
+        theirs = [(each, each.end(key)) for each in inputs]
+        frozen = [its for each, its in theirs if its is not None and each.fully(its)]
+        if output.cti <= start:
+            continue
+        for end in dict.fromkeys(frozen):
+            if output.fully(end):
+                if out != end:
+                    found.append(f"C3: {key} is frozen with end {end} in an input, not in the output")
+            elif out is None or not output.half(start, out):
+                found.append(f"C3: {key} is frozen with end {end} in an input, the output has {out}")
+        halves = [each.cti for each, its in theirs if its is not None and each.half(start, its)]
+        follows = out is not None and output.half(start, out)
+        if halves and not frozen and not (follows and output.cti <= max(halves)):
+            found.append(f"C3: {key} is half frozen in an input, the output has {out}")
+    return found
+
+
+def incompatible_bags(leader: Told, output: Told) -> list[str]:
+    """The same for bags, against the input that is furthest, where the output has promised as much."""
+    found = []
+    for key in dict.fromkeys([*leader.events, *output.events]):
+        start = key[0]
+        if start >= output.cti:
+            continue
+        theirs, out = (each.events.get(key, Counter()) for each in (leader, output))
+        frozen = [end for end in {*theirs, *out} if output.fully(end)]
+        found += [
+            f"C3: {key} ends {theirs[end]} times at {end}, in the output {out[end]} times"
+            for end in frozen
+            if theirs[end] != out[end]
+        ]
+        if theirs.total() != out.total():
+            found.append(f"C3: {key} is there {theirs.total()} times, in the output {out.total()} times")
+    return found

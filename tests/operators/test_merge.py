@@ -1,0 +1,182 @@
+"""Logical merge: the paper's examples, what it is to be compatible, and contradictions by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import slackwater as sw
+from slackwater.errors import SlackwaterError
+from slackwater.events import Element
+from slackwater.testing.compatibility import Told, incompatible
+
+SCHEMA = {"p": str}
+a, b, c = (
+    sw.stream(SCHEMA, name=name, properties=sw.StreamProperties(vs_payload_key=True)) for name in "abc"
+)
+
+
+def merged(*script: tuple[sw.Query, Element], policy: sw.MergePolicy | None = None) -> list[Element]:
+    return list(sw.merge(a, b, policy=policy).run(script, batch=1))
+
+
+def test_table_1_two_physical_streams_of_one_history() -> None:
+    phy1: list[Element] = [
+        sw.insert(8, sw.INF, p="B"), sw.insert(6, 12, p="A"), sw.adjust(8, sw.INF, 10, p="B"),
+        sw.cti(11), sw.cti(sw.INF),
+    ]  # fmt: skip
+    phy2: list[Element] = [
+        sw.insert(6, 7, p="A"), sw.insert(8, 15, p="B"), sw.adjust(6, 7, 12, p="A"),
+        sw.adjust(8, 15, 10, p="B"), sw.cti(sw.INF),
+    ]  # fmt: skip
+    assert sw.History.of(phy1) == sw.History.of(phy2)
+    history = [("A", 6, 12), ("B", 8, 10)]
+    turns = [(b, phy2[0]), (b, phy2[1]), (a, phy1[0]), (b, phy2[2]), (a, phy1[1]), (a, phy1[2])]
+    turns += [(b, phy2[3]), (a, phy1[3]), (a, phy1[4]), (b, phy2[4])]
+    out = sw.merge(a, b).run(turns, batch=1)
+    assert out.history().rows() == history
+    # f(11) comes when the output has A until 7: it must not be frozen so
+    early = [(b, phy2[0]), (b, phy2[1]), (a, phy1[0]), (a, phy1[1]), (a, phy1[2]), (a, phy1[3])]
+    assert merged(*early)[-3:] == [sw.adjust(6, 7, 12, p="A"), sw.adjust(8, 15, 10, p="B"), sw.cti(11)]
+
+
+TABLE_2: list[tuple[sw.Query, Element]] = [
+    (a, sw.insert(6, 10, p="A")),
+    (b, sw.insert(6, 12, p="A")),
+    (b, sw.insert(7, 14, p="B")),
+    (a, sw.adjust(6, 10, 15, p="A")),
+    (b, sw.adjust(6, 12, 15, p="A")),
+    (b, sw.cti(16)),
+]
+
+
+def test_table_2_how_chatty_an_output_is() -> None:
+    every = sw.merge_policy(adjusts=sw.EVERY)
+    assert merged(*TABLE_2, policy=every) == [
+        sw.insert(6, 10, p="A"), sw.adjust(6, 10, 12, p="A"), sw.insert(7, 14, p="B"),
+        sw.adjust(6, 12, 15, p="A"), sw.cti(16),
+    ]  # fmt: skip
+    frozen = sw.merge_policy(inserts=sw.HALF_FROZEN)
+    assert merged(*TABLE_2, policy=frozen) == [
+        sw.insert(6, 15, p="A"), sw.insert(7, 14, p="B"), sw.cti(16),
+    ]  # fmt: skip
+    assert merged(*TABLE_2) == [
+        sw.insert(6, 10, p="A"), sw.insert(7, 14, p="B"), sw.adjust(6, 10, 15, p="A"), sw.cti(16),
+    ]  # fmt: skip
+
+
+def _told(cti: int, **events: tuple[int, int]) -> Told:
+    told = Told()
+    for payload, (vs, ve) in events.items():
+        told.hear(sw.insert(vs, ve, p=payload))
+    told.hear(sw.cti(cti))
+    return told
+
+
+I1 = _told(14, A=(2, 16), B=(3, 10), C=(4, 18), D=(15, 20))
+I2 = _told(11, A=(2, 12), B=(3, 10), C=(4, 18), E=(17, 21))
+
+
+def test_what_is_compatible_and_what_is_not() -> None:
+    o1 = _told(11, A=(2, sw.INF), B=(3, 10), C=(4, sw.INF))
+    o2 = _told(14, A=(2, 16), B=(3, 10), C=(4, 18), D=(15, 20), E=(17, 21))
+    assert incompatible([I1, I2], o1) == []
+    assert incompatible([I1, I2], o2) == []
+    o3 = incompatible([I1, I2], _told(13, A=(2, 12), C=(4, 18), D=(15, 20)))
+    # A is frozen with an end that contradicts I1, and B is missing
+    assert [each[:2] for each in o3] == ["C2", "C3", "C3"]
+    assert "'A'" in o3[0]
+    assert "'A'" in o3[1]
+    assert "'B'" in o3[2]
+    assert incompatible([I1, I2], _told(15, A=(2, 16), B=(3, 10), C=(4, 18)))[0].startswith("C1")
+    # erratum 16: an output that trails is compatible
+    assert incompatible([I1, I2], _told(5, A=(2, 16), B=(3, 10), C=(4, 18))) == []
+
+
+def test_erratum_17_an_event_that_grows_is_adjusted_at_every_cti() -> None:
+    script: list[tuple[sw.Query, Element]] = [(a, sw.insert(0, 10, p="A"))]
+    for end in (10, 20, 30):
+        script += [(a, sw.adjust(0, end, end + 10, p="A")), (a, sw.cti(end + 5))]
+    out = merged(*script)
+    assert [type(each).__name__ for each in out].count("Adjust") == 3
+
+
+def test_erratum_18_what_is_half_frozen_is_not_removed_by_who_lacks_it() -> None:
+    script: list[tuple[sw.Query, Element]] = [
+        (a, sw.insert(1, 50, p="A")), (a, sw.cti(10)), (b, sw.cti(20)), (b, sw.cti(60)),
+    ]  # fmt: skip
+    out = sw.merge(a, b, policy=sw.merge_policy(gaps=True)).run(script, batch=1)
+    assert list(out) == [sw.insert(1, 50, p="A"), sw.cti(10), sw.cti(20), sw.cti(60)]
+    [entry] = out.ledger
+    assert entry.reason == "missing"
+    assert "input 1" in entry.detail
+    with pytest.raises(SlackwaterError, match=r"an event is missing.*insert\(1, 50"):
+        merged(*script)
+
+
+def test_a_replica_that_begins_anew_gives_an_event_another_end() -> None:
+    script: list[tuple[sw.Query, Element]] = [
+        (a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 30, p="A")), (b, sw.cti(40)),
+    ]  # fmt: skip
+    running = sw.merge(a, b).open()
+    for stream, element in script[:2]:
+        running.push(stream, [element])
+    running.attach(b)
+    running.push(b, [sw.insert(1, 40, p="A"), sw.cti(41)])
+    assert list(running.output) == [sw.insert(1, 50, p="A"), sw.adjust(1, 50, 40, p="A"), sw.cti(41)]
+
+
+CONTRADICTIONS: dict[str, tuple[list[tuple[sw.Query, Element]], str]] = {
+    "another end, frozen later": (
+        [(a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 9, p="A")), (a, sw.cti(20)), (b, sw.cti(15))],
+        "another end",
+    ),
+    "another end, leading": (
+        [(a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 9, p="A")), (a, sw.cti(20)), (b, sw.cti(25))],
+        "another end",
+    ),
+    "too much, told before": (
+        [(b, sw.insert(1, 9, p="A")), (a, sw.cti(20)), (b, sw.cti(5))],
+        "an event too many",
+    ),
+    "too much, told late": (
+        [(a, sw.cti(20)), (b, sw.insert(1, 90, p="A")), (b, sw.cti(21))],
+        "an event too many",
+    ),
+    "missing": (
+        [(a, sw.insert(1, 50, p="A")), (a, sw.cti(10)), (b, sw.cti(60))],
+        "an event is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_inputs_that_contradict_each_other_are_named(name: str, algorithm: Any) -> None:
+    script, rule = CONTRADICTIONS[name]
+    with pytest.raises(SlackwaterError, match=rule) as refusal:
+        sw.merge(a, b, algorithm=algorithm).run(script, batch=1)
+    assert "'A'" in str(refusal.value)
+    assert "input 1" in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_the_minority_is_set_aside(name: str, algorithm: Any) -> None:
+    script, rule = CONTRADICTIONS[name]
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    # c says what a does: b is outvoted
+    both = [
+        pair
+        for stream, each in script
+        for pair in ([(a, each), (c, each)] if stream is a else [(b, each)])
+    ]
+    query = sw.merge(a, b, c, algorithm=algorithm, policy=policy)
+    closing = [(a, sw.cti(sw.INF)), (b, sw.insert(100, 200, p="Z")), (b, sw.cti(sw.INF))]
+    out = query.run([*both, *closing], batch=1)
+    [entry] = out.ledger
+    assert entry.reason == "contradiction"
+    assert rule in entry.detail
+    assert "quarantined: 1" in entry.detail
+    assert out.as_history() == sw.History.of([each for stream, each in script if stream is a], a.schema)

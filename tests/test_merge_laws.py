@@ -1,0 +1,217 @@
+"""Logical merge: after every element the output can still follow its inputs (C1, C2, C3 of paper 2).
+
+Replicas tell one history, each in its own way; all but one may break off, and begin anew from a time on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.events import Element
+from slackwater.history import History
+from slackwater.persistence import decode, encode
+from slackwater.plan.merges import chosen
+from slackwater.plan.nodes import Merge, Source
+from slackwater.runtime import Execution
+from slackwater.testing import histories, streams
+from slackwater.testing.compatibility import Told, incompatible, incompatible_bags
+from slackwater.times import BEGIN
+from slackwater.validity import StreamProperties, Validator
+
+COLUMN_TYPES = {"k": str, "v": int}
+SCHEMA = sw.stream(COLUMN_TYPES).schema
+COLUMNS = {"k": st.sampled_from(["a", "b", None]), "v": st.sampled_from([0, 1, None])}
+FEWER = settings(max_examples=max(1, settings().max_examples // 4))
+
+MANNERS: dict[str, tuple[dict[str, Any], StreamProperties]] = {
+    "R0": (
+        {"perfect": True},
+        StreamProperties(ordered=True, insert_only=True, strictly_increasing=True),
+    ),
+    "R1": ({"perfect": True}, StreamProperties(ordered=True, insert_only=True, ties_in_order=True)),
+    "R2": (
+        {"perfect": True, "vs_payload_key": True},
+        StreamProperties(ordered=True, insert_only=True, vs_payload_key=True),
+    ),
+    "R3": ({"vs_payload_key": True}, StreamProperties(vs_payload_key=True)),
+    "R4": ({}, StreamProperties()),
+}
+"""how replicas tell a history, and what is known of them"""
+
+POLICIES = {
+    "default": sw.merge_policy(),
+    "from leader": sw.merge_policy(inserts=sw.FROM_LEADER, adjusts=sw.WITH_LEADER),
+    "half frozen": sw.merge_policy(inserts=sw.HALF_FROZEN),
+    "after half, every": sw.merge_policy(inserts=sw.after(0.5), adjusts=sw.EVERY),
+    "after all, trailing": sw.merge_policy(inserts=sw.after(1), trailing=2),
+    "every, trailing": sw.merge_policy(adjusts=sw.EVERY, trailing=1),
+}
+CASES = {
+    **{f"{name}, default": (name, "default") for name in MANNERS},
+    **{f"{a}, {p}": (a, p) for a in ("R3", "R4") for p in POLICIES},
+    "R0, trailing": ("R0", "after all, trailing"),
+    "R2, trailing": ("R2", "every, trailing"),
+}
+
+
+@dataclass
+class Replica:
+    """One input: what it is going to say, and what it has said since it began."""
+
+    query: sw.Query
+    tellings: list[tuple[int, list[Element]]]
+    """with the time from which on each is complete; the next one is attached when one has broken off"""
+    told: list[tuple[int, Told]] = field(default_factory=lambda: [(BEGIN, Told())])
+
+
+def _drawn_history(data: st.DataObject, algorithm: str) -> History:
+    history = data.draw(
+        histories(SCHEMA, columns=COLUMNS, max_size=5, vs_payload_key=algorithm in ("R2", "R3"))
+    )
+    if algorithm != "R0":
+        return history
+    by_start = {event.vs: event for event in history.events()}
+    return History.from_events(list(by_start.values()), history.schema)
+
+
+def _telling(
+    data: st.DataObject, algorithm: str, history: History, ties: Callable[[Any], Any]
+) -> list[Element]:
+    manner, _ = MANNERS[algorithm]
+    told = data.draw(streams(history, columns=COLUMNS, **manner))
+    if algorithm != "R1":
+        return told
+    # equal starts in one order
+    rows = iter(sorted((each for each in told if isinstance(each, sw.Insert)), key=ties))
+    return [next(rows) if isinstance(each, sw.Insert) else each for each in told]
+
+
+def _since(history: History, time: int) -> History:
+    events = [event for event in history.events() if event.ve >= time]
+    return History.from_events(events, history.schema)
+
+
+def _replicas(data: st.DataObject, algorithm: str, history: History) -> list[Replica]:
+    """Of which the first never fails."""
+    order = data.draw(st.permutations(range(4)))
+
+    def ties(event: Any) -> Any:
+        return event.vs, order[hash(repr(event)) % 4], repr(event)
+
+    replicas = []
+    for i in range(data.draw(st.integers(2, 3))):
+        source = sw.stream(COLUMN_TYPES, name=f"s{i}", properties=MANNERS[algorithm][1])
+        tellings = [(BEGIN, _telling(data, algorithm, history, ties))]
+        for _ in range(data.draw(st.integers(0, 2)) if i else 0):
+            since = data.draw(st.one_of(st.just(BEGIN), st.integers(0, 12)))
+            whole = _telling(data, algorithm, _since(history, since), ties)
+            last_since, last = tellings.pop()
+            tellings.append((last_since, last[: data.draw(st.integers(0, len(last)))]))
+            tellings.append((since, whole))
+        replicas.append(Replica(source, tellings))
+    return replicas
+
+
+def _turns(data: st.DataObject, replicas: list[Replica]) -> Iterator[Replica]:
+    left = {i: sum(len(t) + 1 for _, t in each.tellings) for i, each in enumerate(replicas)}
+    while left:
+        i = data.draw(st.sampled_from(sorted(left)))
+        yield replicas[i]
+        left[i] -= 1
+        if not left[i]:
+            del left[i]
+
+
+@pytest.mark.parametrize("name", CASES)
+@FEWER
+@given(data=st.data())
+def test_the_output_can_follow_its_inputs_after_every_element(name: str, data: st.DataObject) -> None:
+    algorithm, policy = CASES[name]
+    history = _drawn_history(data, algorithm)
+    replicas = _replicas(data, algorithm, history)
+    query = sw.merge(*(each.query for each in replicas), policy=POLICIES[policy])
+    assert isinstance(query.node, Merge)
+    assert chosen(query.node).algorithm == algorithm
+    execution = Execution(query.node)
+    valid, out = Validator(), Told()
+    for replica in _turns(data, replicas):
+        source = replica.query.node
+        assert isinstance(source, Source)
+        since, telling = replica.tellings[0]
+        if telling:
+            element = telling.pop(0)
+            replica.told[-1][1].hear(element)
+            said = execution.push(source, [element])
+        elif len(replica.tellings) > 1:
+            # it has broken off, and begins anew
+            said = execution.detach(source)
+            replica.tellings.pop(0)
+            since = replica.tellings[0][0]
+            said += execution.attach(source, since)
+            replica.told.append((since, Told()))
+        else:
+            continue
+        for batch in said:
+            for each in valid.admit(batch):
+                out.hear(each)
+        inputs = [told for each in replicas for told in each.told]
+        if algorithm in {"R1", "R4"}:
+            assert out.cti <= max(told.cti for _, told in inputs)
+            for since, told in inputs:
+                if since == BEGIN and told.cti >= out.cti:
+                    assert incompatible_bags(told, out) == []
+        else:
+            assert incompatible([told for _, told in inputs], out) == []
+        if data.draw(st.integers(0, 9), label="written down and read back") == 9:
+            again = Execution(query.node)
+            again.restore(decode(encode(execution.snapshot())))
+            execution = again
+    assert out.cti == sw.INF
+    assert _history(out) == _history_of(history)
+    assert sum(each.state.state_rows for each in execution.describe()) == 0
+
+
+def _history(told: Told) -> dict[Any, Any]:
+    return {key: dict(ends) for key, ends in told.events.items()}
+
+
+def _history_of(history: History) -> dict[Any, Any]:
+    told = Told()
+    for event in history.events():
+        told.hear(sw.Insert(event.vs, event.ve, event.payload))
+    return _history(told)
+
+
+@FEWER
+@given(data=st.data())
+def test_theorem_1_an_output_is_no_more_chatty_than_its_inputs(data: st.DataObject) -> None:
+    """As erratum 17 has it."""
+    history = _drawn_history(data, "R3")
+    replicas = _replicas(data, "R3", history)
+    execution = Execution(sw.merge(*(each.query for each in replicas)).node)
+    heard: list[Element] = []
+    for replica in _turns(data, replicas):
+        _, telling = replica.tellings[0]
+        if telling:
+            element = telling.pop(0)
+            heard.append(element)
+            assert isinstance(replica.query.node, Source)
+            execution.push(replica.query.node, [element])
+    said = list(execution.output)
+    count = {
+        kind: (_of(kind, heard), _of(kind, said)) for kind in (sw.Insert, sw.Adjust, sw.Punctuation)
+    }
+    assert count[sw.Insert][1] <= count[sw.Insert][0]
+    assert count[sw.Adjust][1] <= count[sw.Insert][0] + count[sw.Adjust][0]
+    assert count[sw.Punctuation][1] <= count[sw.Punctuation][0]
+
+
+def _of(kind: type, elements: list[Element]) -> int:
+    return sum(isinstance(each, kind) for each in elements)
