@@ -528,7 +528,8 @@ class RunningQuery:
         >>> out = running.push(a, [sw.insert(1, 9, k="x"), sw.cti(5)])
         >>> running.detach(a)
         []
-        >>> running.push(b, [sw.insert(1, 9, k="x"), sw.insert(6, 8, k="y"), sw.cti(7)])[0]
+        >>> [out] = running.push(b, [sw.insert(1, 9, k="x"), sw.insert(6, 8, k="y"), sw.cti(7)])
+        >>> list(out)
         [insert(6, 8, k='y'), cti(7)]
         """
         start = BEGIN if since is None else chronon(since)

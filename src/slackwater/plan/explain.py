@@ -11,6 +11,7 @@ from collections import Counter
 
 import polars as pl
 
+from slackwater.consistency import OutputLatency
 from slackwater.plan.exchanges import cut
 from slackwater.plan.merges import chosen
 from slackwater.plan.nodes import (
@@ -25,7 +26,7 @@ from slackwater.plan.nodes import (
 )
 from slackwater.plan.placement import placed
 from slackwater.plan.preaggregation import preaggregated
-from slackwater.plan.properties import infer
+from slackwater.plan.properties import infer, output_latencies
 from slackwater.plan.rewrites import GROUP, rewritten
 
 __all__ = ["mermaid", "stages", "text"]
@@ -36,6 +37,7 @@ def text(root: Node) -> str:
     root = placed(root)
     nodes = _with_subplans(root)
     properties = {node: known for plan in _plans(root) for node, known in infer(plan).items()}
+    latencies = output_latencies(root)
     readers = Counter(child for node in nodes for child in node.inputs)
     numbers: dict[Node, int] = {}
     lines: list[str] = []
@@ -50,7 +52,7 @@ def text(root: Node) -> str:
             numbers[node] = len(numbers) + 1
             mark = f" #{numbers[node]}, runs once"
         known = ", ".join(properties[node].names())
-        lines.append(first + _label(node) + (f" [{known}]" if known else "") + mark)
+        lines.append(first + _label(node, latencies.get(node)) + (f" [{known}]" if known else "") + mark)
         children = [*node.inputs, node.body] if isinstance(node, GroupApply) else list(node.inputs)
         for child in reversed(children):
             last = child is children[-1]
@@ -93,9 +95,9 @@ def stages(root: Node, buckets: int | None = None) -> str:
 _UNSEEN = (Source, Consistency, Latency)
 
 
-def _label(node: Node) -> str:
+def _label(node: Node, latency: OutputLatency | None = None) -> str:
     if isinstance(node, Merge):
-        choice = chosen(node)
+        choice = chosen(node, latency or OutputLatency.EAGER)
         return f"{node.name} {choice.algorithm} ({choice.why}), {node.policy}"
     columns = f" ({_columns(node.schema)})" if isinstance(node, Source) else ""
     return f"{node.name} {node.describe()}".rstrip() + columns

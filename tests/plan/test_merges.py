@@ -1,0 +1,114 @@
+"""Which algorithm a merge takes, by what is known of its inputs (paper 2 section IV-G, erratum 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import slackwater as sw
+from slackwater.plan.merges import chosen
+from slackwater.plan.nodes import Merge
+from slackwater.plan.properties import output_latencies
+
+PERFECT = sw.StreamProperties(ordered=True, insert_only=True)
+
+
+def _of(properties: sw.StreamProperties) -> sw.Query:
+    return sw.stream({"k": str, "v": int}, name="s", properties=properties)
+
+
+def _aggregate(s: sw.Query) -> sw.Query:
+    return s.window(sw.sliding(10)).aggregate(n=sw.count()).latency(sw.PERFECTNESS_PRESERVING)
+
+
+def _top(s: sw.Query) -> sw.Query:
+    return s.aggregate(best=sw.top_k("v", 3)).latency(sw.PERFECTNESS_PRESERVING)
+
+
+def _grouped(s: sw.Query) -> sw.Query:
+    windows = s.window(sw.tumbling(10)).group_by("k")
+    return windows.aggregate(n=sw.count()).latency(sw.PERFECTNESS_PRESERVING)
+
+
+def _hopping(s: sw.Query) -> sw.Query:
+    windows = s.window(sw.hopping(20, 10)).group_by("k")
+    return windows.aggregate(n=sw.count()).latency(sw.PERFECTNESS_PRESERVING)
+
+
+CHOICES: dict[str, tuple[str, sw.StreamProperties, Callable[[sw.Query], sw.Query]]] = {
+    "what sources declare": ("R0", sw.StreamProperties(True, True, True), lambda s: s),
+    "... and rows keep": (
+        "R0",
+        sw.StreamProperties(True, True, True),
+        lambda s: s.where(sw.col("v") > 0),
+    ),
+    "an order among equals": ("R1", sw.StreamProperties(True, True, ties_in_order=True), lambda s: s),
+    "a key": ("R2", sw.StreamProperties(True, True, vs_payload_key=True), lambda s: s),
+    "an aggregate of perfect input": ("R0", PERFECT, _aggregate),
+    "the top of perfect input": ("R0", PERFECT, _top),
+    "a grouped tumbling one": ("R2", PERFECT, _grouped),
+    "a grouped one of windows that overlap": ("R3", PERFECT, _hopping),
+    "an aggregate that answers at once": ("R3", PERFECT, lambda s: s.aggregate(n=sw.count())),
+    "an aggregate of disordered input": ("R3", sw.StreamProperties(), _aggregate),
+    "a set": ("R3", sw.StreamProperties(), lambda s: s.distinct()),
+    "cleansed rows": ("R2", sw.StreamProperties(vs_payload_key=True), lambda s: s.cleanse()),
+    "rows as they come": ("R4", sw.StreamProperties(), lambda s: s),
+    "a key that is lost": ("R4", sw.StreamProperties(vs_payload_key=True), lambda s: s.select("k")),
+    "a join": ("R4", PERFECT, lambda s: s.join(s.select(k="k", w="v"), on="k")),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_algorithm_follows_from_what_is_known(name: str) -> None:
+    algorithm, properties, plan = CHOICES[name]
+    query = sw.merge(plan(_of(properties)), plan(_of(properties)))
+    assert isinstance(query.node, Merge)
+    assert chosen(query.node).algorithm == algorithm
+    assert f"Merge {algorithm} (" in query.explain()
+
+
+def test_the_latency_may_be_said_above_the_merge() -> None:
+    s = _of(PERFECT)
+    counts = s.window(sw.sliding(10)).aggregate(n=sw.count())
+    query = sw.merge(counts, counts).latency(sw.PERFECTNESS_PRESERVING)
+    [merge] = query.node.inputs
+    assert isinstance(merge, Merge)
+    assert chosen(merge, output_latencies(query.node)[merge]).algorithm == "R0"
+    assert "Merge R0" in query.explain()
+
+
+def test_what_holds_for_all_inputs_counts() -> None:
+    query = sw.merge(
+        _of(sw.StreamProperties(True, True, True)), _of(sw.StreamProperties(vs_payload_key=True))
+    )
+    assert "Merge R3 ((vs, payload) is a key; input 1 may be disordered or revised)" in query.explain()
+
+
+def test_an_algorithm_that_was_asked_for() -> None:
+    s = _of(sw.StreamProperties())
+    explained = sw.merge(s, s, algorithm="R3").explain()
+    assert (
+        "Merge R3 (asked for; R4 by itself: (vs, payload) is not known to be a key of any input)"
+        in explained
+    )
+    with pytest.raises(sw.PlanError, match="R7"):
+        sw.merge(s, s, algorithm="R7")  # type: ignore[arg-type]
+
+
+def test_an_input_that_is_not_what_it_was_said_to_be_is_named() -> None:
+    a, b = (sw.stream({"k": str}, name=name) for name in "ab")
+    query = sw.merge(a, b, algorithm="R0")
+    with pytest.raises(sw.OperatorError, match="input 1 is not strictly_increasing, which R0 needs"):
+        query.run([(b, sw.insert(5, 6, k="x")), (b, sw.insert(5, 7, k="y"))], batch=1)
+    with pytest.raises(sw.OperatorError, match="input 0 is not insert_only"):
+        query.run([(a, sw.insert(5, 6, k="x")), (a, sw.adjust(5, 6, 7, k="x"))], batch=1)
+    ties = sw.merge(a, b, algorithm="R1")
+    script = [(a, sw.insert(5, 6, k="x")), (a, sw.insert(5, 6, k="y")), (b, sw.insert(5, 6, k="y"))]
+    with pytest.raises(sw.OperatorError, match="rows of one start in another order"):
+        ties.run(script, batch=1)
+    keyed = sw.merge(a, b, algorithm="R2")
+    with pytest.raises(sw.OperatorError, match="contradicts what another one has said"):
+        keyed.run([(a, sw.insert(5, 6, k="x")), (b, sw.insert(5, 7, k="x"))], batch=1)
+    with pytest.raises(sw.OperatorError, match="an event too many"):
+        keyed.run([(a, sw.insert(5, 6, k="x")), (a, sw.cti(9)), (b, sw.insert(7, 8, k="y"))], batch=1)
