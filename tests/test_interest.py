@@ -216,7 +216,7 @@ def _source(query: sw.Query) -> Source:
 
 def _unwanted(execution: Execution) -> list[int]:
     queues = [queues for *_, queues in execution.snapshot().operators]
-    return [len(each) for some in queues for each in some if each is not None]
+    return [len(each) for some in queues for each, _ in some if each is not None]
 
 
 def test_what_is_ignored_is_never_settled() -> None:

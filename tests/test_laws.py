@@ -130,7 +130,8 @@ def test_inferred_properties_hold(name: str, data: st.DataObject) -> None:
     out = case.query.run(inputs, batch=1).as_batch()
     found = StreamProperties.observed(out)
     for field in fields(StreamProperties):
-        if getattr(declared, field.name):
+        # whether copies agree on an order cannot be seen of one of them
+        if getattr(declared, field.name) and field.name != "ties_in_order":
             assert getattr(found, field.name), f"{field.name} was inferred, but is not so"
 
 

@@ -125,7 +125,7 @@ def show(
 @njit(cache=True)
 def agree(
     nodes, times, port, stable, until,
-    vs, out, inputs, due, lacks, dead, attached, stables,
+    vs, out, inputs, due, lacks, dead, attached, stables, doubted,
     changed, old_ends, later, behind_node, behind_port, wrong_node, wrong_port, wrong,
 ):  # fmt: skip
     """Bring the output to where an input allows the cti `until`, from `stable`.
@@ -178,7 +178,7 @@ def agree(
             for other in range(inputs.shape[1]):
                 theirs = inputs[node, other]
                 if (
-                    other != port and attached[other]
+                    other != port and attached[other] and theirs >= doubted[other]
                     and start < theirs < stables[other] and theirs != final
                 ):  # fmt: skip
                     wrong_node[n_wrong], wrong_port[n_wrong], wrong[n_wrong] = node, other, ENDS
@@ -199,11 +199,16 @@ def agree(
 
 
 @njit(cache=True)
-def judge(nodes, port, told, stable, vs, out, inputs, lacks, dead, attached, kept, wrong_node, wrong):
+def judge(
+    nodes, port, told, stable, doubted,
+    vs, out, inputs, lacks, dead, attached,
+    kept, wrong_node, wrong,
+):  # fmt: skip
     """Which of the nodes of which an input is behind it has frozen otherwise, at its cti `told`.
 
     How many stay to be judged, and how many are wrong: of these the input is taken to say what the
-    output does from now on, so that it is told once. Ghosts that nobody has are marked as dead.
+    output does from now on, so that it is told once. What ends before `doubted` is not judged. Ghosts
+    that nobody has are marked as dead.
     """
     n_kept = n_wrong = 0
     for i in range(len(nodes)):
@@ -212,8 +217,8 @@ def judge(nodes, port, told, stable, vs, out, inputs, lacks, dead, attached, kep
             continue
         start, end = vs[node], inputs[node, port]
         if out[node] == start:
-            if end == start or end < lacks[node]:
-                # taken back, or it was frozen so before
+            if end == start or end < lacks[node] or end < doubted:
+                # taken back, or it was frozen so before, or it need not be true
                 inputs[node, port] = start
                 if present(inputs, node, start, attached) == 0:
                     dead[node] = True
@@ -225,7 +230,7 @@ def judge(nodes, port, told, stable, vs, out, inputs, lacks, dead, attached, kep
                 if present(inputs, node, start, attached) == 0:
                     dead[node] = True
                 continue
-        elif end == start or end >= stable:
+        elif end == start or end >= stable or end < doubted:
             continue
         elif end < told:
             wrong_node[n_wrong], wrong[n_wrong] = node, ENDS

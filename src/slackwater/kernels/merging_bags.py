@@ -373,7 +373,7 @@ def agree(
 
 @njit(cache=True)
 def judge(
-    nodes, port, told, stable,
+    nodes, port, told, stable, doubted,
     vs, lacks, dead, pool, facts, heads, totals, attached, more, less,
     kept, wrong_node, wrong,
 ):  # fmt: skip
@@ -387,7 +387,7 @@ def judge(
         start = vs[node]
         if totals[node, out] == 0:
             last = _last(pool, heads[node, port])
-            has = totals[node, port] > 0 and last >= lacks[node]
+            has = totals[node, port] > 0 and last >= lacks[node] and last >= doubted
             if has and not (start < told and lacks[node] <= told):
                 kept[n_kept] = node
                 n_kept += 1
@@ -402,17 +402,22 @@ def judge(
             continue
         if totals[node, port] == 0:
             continue
-        n_more, n_less = _compare(pool, heads, node, out, port, start, more, less)
+        # copies that have ended before the output's cti may have been left out, for nobody wants them
+        floor = max(doubted, stable if told >= stable else start)
+        n_more, n_less = _compare(pool, heads, node, out, port, floor, more, less)
         if n_more == 0 and n_less == 0:
             continue
         rule = -1
-        if start < told and n_more != n_less:
-            rule = HAS if n_less > n_more else LACKS
-        else:
-            # frozen on one side, and the other cannot get there any more
-            before = min(told, stable)
-            if (n_more and more[0] < before) or (n_less and less[0] < before):
-                rule = ENDS
+        if told >= stable:
+            if n_more != n_less:
+                rule = HAS if n_less > n_more else LACKS
+                if totals[node, port] == totals[node, out]:
+                    rule = ENDS
+        elif start < told and n_less > n_more and doubted <= start:
+            rule = HAS
+        elif n_less > 0 and less[0] < told:
+            # frozen there, and the output cannot get there any more
+            rule = ENDS
         if rule < 0:
             kept[n_kept] = node
             n_kept += 1

@@ -119,7 +119,7 @@ class In2t:
         n_changed, n_later, n_behind, n_wrong = kernel.agree(
             nodes, times, port, inputs.out, until,
             events.vs, state.out, state.ends, events.due, events.lacks, events.dead,
-            inputs.attached, inputs.stable,
+            inputs.attached, inputs.stable, inputs.doubted,
             changed, old, later, behind, their, wrong, accused, rule,
         )  # fmt: skip
         events.schedule(later[:n_later])
@@ -142,7 +142,7 @@ class In2t:
         before = state.ends[nodes, port]
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
-            nodes, port, told, inputs.out,
+            nodes, port, told, inputs.out, int(inputs.doubted[port]),
             events.vs, state.out, state.ends, events.lacks, events.dead, inputs.attached,
             kept, wrong, rule,
         )  # fmt: skip

@@ -170,7 +170,7 @@ class In3t:
             return []
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
-            nodes, port, told, inputs.out,
+            nodes, port, told, inputs.out, int(inputs.doubted[port]),
             events.vs, events.lacks, events.dead, *state.chains, inputs.attached,
             *state.scratch(nodes), kept, wrong, rule,
         )  # fmt: skip

@@ -38,6 +38,10 @@ class Inputs:
     """from when on each is complete"""
     stable: Ints = field(init=False)
     """the cti of each"""
+    heeding: Mask = field(init=False)
+    """whose events may be wrong where they end before what they were told is of no interest"""
+    doubted: Ints = field(init=False)
+    """and before which times"""
     leader: int = 0
     """who was the first to promise as much as nobody else"""
     out: int = BEGIN
@@ -46,8 +50,10 @@ class Inputs:
     def __post_init__(self) -> None:
         self.attached = np.ones(self.count, dtype=np.bool_)
         self.quarantined = np.zeros(self.count, dtype=np.bool_)
-        self.since = np.full(self.count, BEGIN, dtype=np.int64)
-        self.stable = np.full(self.count, BEGIN, dtype=np.int64)
+        self.heeding = np.zeros(self.count, dtype=np.bool_)
+        self.since, self.stable, self.doubted = (
+            np.full(self.count, BEGIN, dtype=np.int64) for _ in range(3)
+        )
 
     def tell(self, port: int, cti: int) -> None:
         """An input has promised."""
@@ -68,6 +74,12 @@ class Inputs:
         if self.leader == port:
             left = np.flatnonzero(self.attached)
             self.leader = int(left[np.argmax(self.stable[left])]) if len(left) else 0
+
+    def outdated(self) -> tuple[tuple[int, int], ...]:
+        """Who lags behind the output, and before which time events end that it need not tell."""
+        behind = self.attached & (self.stable < self.out)
+        self.doubted[behind & self.heeding] = self.out
+        return tuple((port, self.out) for port in np.flatnonzero(behind).tolist())
 
     def furthest(self) -> int | None:
         """Who can move the output's promise on, and furthest; None if nobody can."""

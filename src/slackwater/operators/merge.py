@@ -15,6 +15,9 @@ Inserts: shown at first sight, unless the policy holds them back. Adjusts: noted
 would freeze what they change, unless the policy shows them at once. Promises: the furthest cti, when the
 output has been made to agree with the input that says it.
 
+Feedback: to inputs that are not as far as the output's cti, events that end before it are of no
+interest.
+
 Pass: what the policy shows; on the cti of the furthest input, what its freezing needs. Keep: events
 that are not fully frozen in the output, once, with the ends that each input gives them. Propagate: the
 furthest cti (minus `trailing`); promises about payloads are dropped.
@@ -45,8 +48,10 @@ from slackwater.operators.merge_ordered import InOrder
 from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
 from slackwater.plan.merges import chosen
+from slackwater.plan.properties import infer
 from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN, INF, plus
+from slackwater.validity import StreamProperties
 
 __all__ = ["Merge", "State"]
 
@@ -101,7 +106,10 @@ class Merge:
     def open(self) -> State:
         """All inputs attached, nothing told."""
         count = len(self.node.streams)
-        return State(Inputs(count), self.index.open(count))
+        inputs = Inputs(count)
+        known = infer(self.node, self.latency)
+        inputs.heeding[:] = [_may_mislead(stream, known[stream]) for stream in self.node.streams]
+        return State(inputs, self.index.open(count))
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch | Answer:
         """What is shown of the rows; nothing of an input that is not attached."""
@@ -135,9 +143,10 @@ class Merge:
             inputs.out = until
             said.append(rows)
             given_up += self._given_up(state, wrong)
-        promises = (Punctuation(inputs.out),) if said else ()
-        rows = Batch.concat(said) if said else Batch.empty(self.node.schema)
-        return Answer(promises, rows, tuple(given_up) or None)
+        if not said:
+            return Answer(given_up=tuple(given_up) or None)
+        promises = (Punctuation(inputs.out),)
+        return Answer(promises, Batch.concat(said), tuple(given_up) or None, outdated=inputs.outdated())
 
     def _given_up(self, state: State, wrong: list[Wrong]) -> list[GivenUp]:
         """What becomes of contradictions: they stop the query, or somebody is set aside for them."""
@@ -187,6 +196,15 @@ class Merge:
     def describe(self, state: State) -> Description:
         """The events that are not frozen."""
         return Description(state_rows=self.index.rows(state.index))
+
+
+def _may_mislead(stream: nodes.Node, known: StreamProperties) -> bool:
+    """Whether a stream may tell wrong events that nobody wants, once it is told what is of no interest.
+
+    Not if each row is told as it is or not at all: nothing is taken back, nor counted.
+    """
+    counts = any(isinstance(node, nodes.Aggregate) for node in nodes.walk(stream))
+    return known.never_lengthens and (counts or not known.insert_only)
 
 
 def _index_of(node: nodes.Merge, latency: OutputLatency) -> Index:

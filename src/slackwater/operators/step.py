@@ -70,6 +70,8 @@ class Answer:
     """several where the reasons differ"""
     unwanted: tuple[tuple[int, Promise], ...] = ()
     """of which ports rows with which payloads are of no interest any more; whatever comes may be less"""
+    outdated: tuple[tuple[int, int], ...] = ()
+    """... and before which times events end that are of no interest any more"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,12 @@ it has a part in is not of interest.
     sets                                 the same, of both sides
     joins, clips                         what is said of keys alone, of both sides: they remember by key
 
+Of times it says: events that end before t are of no interest. That goes up through what looks at one
+row at a time, through unions and merges, and to both sides of an inner join, for a pair ends with the
+first of its rows; to aggregates only of tumbling windows, for elsewhere the end of one event is where
+another row of the result begins. And only of streams that never lengthen an event: else one that has
+ended before t may come to end later (`outdated_of`).
+
 It ends where rows tell the time (`takes_time_from_rows`), and where they are counted, or stand for
 something else: at Finalize (counts of external ctis) and at Punctuate (that a sensor has reported says
 that it is done).
@@ -21,30 +27,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from slackwater.consistency import OutputLatency
+from slackwater.plan.lifetimes import Lifetime
 from slackwater.plan.nodes import (
     Aggregate,
     Align,
+    AlterLifetime,
     ClipBy,
     Difference,
     Distinct,
     Finalize,
     Intersect,
     Join,
+    Merge,
     Node,
     Punctuate,
     Rank,
     Select,
     Session,
+    Union,
+    Where,
     walk,
 )
+from slackwater.plan.properties import is_tumbling
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise
 from slackwater.times import INF
 
-__all__ = ["takes_time_from_rows", "unwanted_below", "unwanted_of"]
+__all__ = ["outdated_of", "takes_time_from_rows", "unwanted_below", "unwanted_of"]
 
 _LEFT = 0
+_FAR = 2**61
 
 
 def takes_time_from_rows(node: Node, latency: OutputLatency) -> bool:
@@ -77,6 +92,44 @@ def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]
             return _renamed(told, keys)
         case _:
             return [*told]
+
+
+def outdated_of(node: Node, port: int, time: int) -> int | None:
+    """Before which time events end that an input need not tell, if those before `time` are unwanted."""
+    match node:
+        case Where() | Select() | Union() | Merge():
+            return time
+        case AlterLifetime():
+            return _before(node.lifetime, time)
+        case Join(how="inner"):
+            return time
+        case Aggregate() if is_tumbling(node.input):
+            return time
+        case _:
+            return None
+
+
+def _before(lifetime: Lifetime, time: int) -> int | None:
+    """The latest time of which it is known that what ends before it ends before `time` afterwards.
+
+    Ends grow with starts and ends, so that the last one before a time has the latest.
+    """
+    if time == INF:
+        return None
+
+    def passes(t: int) -> bool:
+        ends = lifetime.ends(np.array([t - 2]), np.array([t - 1]))
+        return bool(ends[0] < time)
+
+    low, high, span = time, time, 1
+    while not passes(low) or passes(high):
+        low, high, span = min(low, time - span), max(high, time + span), 2 * span
+        if span > _FAR:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
 
 
 def unwanted_below(

@@ -9,7 +9,7 @@ Paper 1a Definitions 3, 4 and 6; paper 2 sections III-C and IV-G.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -21,7 +21,7 @@ from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
 from slackwater.times import INF
 from slackwater.validity import StreamProperties
 
-__all__ = ["infer", "is_disordered", "output_latencies"]
+__all__ = ["infer", "infer_at", "is_disordered", "is_tumbling", "output_latencies"]
 
 _SNAPSHOTS = (n.Aggregate, n.Rank, n.Join, n.Distinct, n.Intersect, n.Difference)
 """nodes for which the output latency matters"""
@@ -29,9 +29,15 @@ _SNAPSHOTS = (n.Aggregate, n.Rank, n.Join, n.Distinct, n.Intersect, n.Difference
 
 def infer(root: n.Node, latency: OutputLatency = OutputLatency.EAGER) -> dict[n.Node, StreamProperties]:
     """The properties of every node below the root, which is read at that latency."""
+    return infer_at(output_latencies(root, latency), root)
+
+
+def infer_at(
+    latencies: Mapping[n.Node, OutputLatency], *roots: n.Node
+) -> dict[n.Node, StreamProperties]:
+    """The same where it is known at which latency each node runs."""
     found: dict[n.Node, StreamProperties] = {}
-    latencies = output_latencies(root, latency)
-    for node in n.walk(root):
+    for node in n.walk(*roots):
         below = [found[child] for child in node.inputs]
         if isinstance(node, n.Aggregate):
             found[node] = _aggregate(node, below[0], latencies[node])
@@ -168,18 +174,21 @@ def _aggregate(node: n.Aggregate, below: StreamProperties, latency: OutputLatenc
     """
     if node.per_bucket:
         return StreamProperties()
-    one = not node.keys
+    one, tumbling = not node.keys, is_tumbling(node.input)
     perfect = below.perfect and latency is OutputLatency.PERFECTNESS_PRESERVING
-    perfect = perfect and (one or _is_tumbling(node.input))
+    perfect = perfect and (one or tumbling)
     return StreamProperties(
         ordered=perfect,
         insert_only=perfect,
         strictly_increasing=perfect and one,
         vs_payload_key=True,
+        # rows are windows, and come and go as such
+        never_lengthens=tumbling and latency is OutputLatency.EAGER,
     )
 
 
-def _is_tumbling(node: n.Node) -> bool:
+def is_tumbling(node: n.Node) -> bool:
+    """Whether all rows of a node live in the same windows, none of which overlap."""
     while isinstance(node, n.Where | n.Select | n.Consistency | n.Latency):
         node = node.input
     return isinstance(node, n.AlterLifetime) and node.lifetime.is_tumbling

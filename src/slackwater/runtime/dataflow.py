@@ -24,13 +24,15 @@ Feedback goes the other way: a reader says of a port which payloads are no longe
 from then on such rows are not put into that queue. If all readers of an operator say so, it is told of
 its inputs what follows from it for them (plan/interest.py): that nothing of the kind comes any more,
 which is then so, and what it remembers of it is forgotten; and it says so to who writes these. Not
-across an operator that takes the time from its rows: it would stand still for the others.
+across an operator that takes the time from its rows: it would stand still for the others. In the same
+way a merge says to inputs that lag behind that events which end before its cti are of no interest.
 
 Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,7 +52,7 @@ from slackwater.operators.step import CountingStep, PatternStep, ToldStep, Turna
 from slackwater.plan import nodes
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
-from slackwater.plan.interest import takes_time_from_rows, unwanted_of
+from slackwater.plan.interest import outdated_of, takes_time_from_rows, unwanted_of
 from slackwater.plan.nodes import (
     Align,
     AlterLifetime,
@@ -61,7 +63,7 @@ from slackwater.plan.nodes import (
     Source,
     walk,
 )
-from slackwater.plan.properties import output_latencies
+from slackwater.plan.properties import infer_at, output_latencies
 from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
@@ -69,7 +71,7 @@ from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.repetition import for_ever, may_repeat, unsaid
 from slackwater.times import BEGIN, INF, Times
 
-__all__ = ["Dataflow", "Running", "bottom_up"]
+__all__ = ["Dataflow", "Running", "bottom_up", "fair"]
 
 
 @dataclass(eq=False, slots=True)
@@ -85,6 +87,10 @@ class Queue:
     """of which payloads nothing is to be put in any more, if anybody has said so"""
     leads_out: bool = False
     """whether its reader is the user, who is not promised either what was left out"""
+    never_lengthens: bool = False
+    """whether no event of the stream comes to end later than it was said to"""
+    outdated: int = BEGIN
+    """events that end before this time are not to be put in any more"""
 
     def put(self, batch: Batch) -> None:
         """Without the rows that are of no interest."""
@@ -108,10 +114,25 @@ class Queue:
 
     def wanted(self, batch: Batch) -> Batch:
         """The rows that are of interest, with all control elements."""
+        if batch.rows and self.outdated > BEGIN:
+            past = np.maximum(batch.old_ve, batch.new_ve) < self.outdated
+            batch = batch.where(~past) if past.any() else batch
         if self.unwanted is None or not batch.rows:
             return batch
         unwanted = self.unwanted.frontier(batch.payload) == INF
         return batch.where(~unwanted) if unwanted.any() else batch
+
+    def outdate(self, before: int) -> None:
+        """Events that end before a time are no longer of interest to the reader."""
+        if not self.never_lengthens or before <= self.outdated:
+            return
+        self.outdated = before
+        waiting = [*self.batches]
+        self.batches.clear()
+        for batch in waiting:
+            self.put(batch)
+        if self.writer is not None:
+            self.writer.outdate()
 
     def _heard(self, batch: Batch, unwanted: Promises) -> Batch:
         """What is promised for ever does not come anyway; users hear nothing of what was left out."""
@@ -149,6 +170,8 @@ class Running:
     """how far the sources have come, by port, where it is told"""
     rows_in: int = 0
     rows_out: int = 0
+    spent: float = 0.0
+    """seconds that its step has taken"""
     sums: Batch | None = None
     """rows that were combined elsewhere: they are taken in with the next batch"""
 
@@ -165,13 +188,17 @@ class Running:
     def run(self) -> None:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
+        begun = time.perf_counter()
         answers, controls = self._answers(queue.port, queue.batches.popleft())
+        self.spent += time.perf_counter() - begun
         self._emit(self._told(answers, controls))
         for answer in answers:
             for port, promise in answer.unwanted:
                 # of a source's rows there is no work to be saved: the step drops them as it is
                 if self.inbound[port].writer is not None:
                     self.inbound[port].forgo([promise])
+            for port, before in answer.outdated:
+                self.inbound[port].outdate(before)
 
     def turn(self, dial: Dial) -> None:
         """Wait and remember for so long from now on, if the dial has placed it."""
@@ -191,6 +218,16 @@ class Running:
             if asked:
                 queue.forgo(asked)
                 self._emit(self._told(self._closed(queue.port, asked), []))
+
+    def outdate(self) -> None:
+        """Some reader has no interest in events that end before some time. If none has, nor has it."""
+        before = min(queue.outdated for queue in self.outbound)
+        if self.keeps_time or before == BEGIN:
+            return
+        for queue in self.inbound:
+            asked = outdated_of(self.node, queue.port, before)
+            if asked is not None:
+                queue.outdate(asked)
 
     def detach(self, port: int) -> None:
         """An input of a merge is not listened to any longer."""
@@ -306,9 +343,9 @@ class Running:
             pairs = len(self.inbound) > 1
             follow = self.consequences.of_output if pairs else self.consequences.of_input
             during = follow(self.node, change).pairs()
-        for element, detail, time in zip(rows, given_up.details, during, strict=True):
+        for element, detail, stretch in zip(rows, given_up.details, during, strict=True):
             self.ledger.write(
-                element, reason=given_up.reason, place=self.place, detail=detail, during=time
+                element, reason=given_up.reason, place=self.place, detail=detail, during=stretch
             )
 
     @property
@@ -366,6 +403,15 @@ def bottom_up(operators: Sequence[Running]) -> Running | None:
     return next((operator for operator in operators if operator.ready), None)
 
 
+def fair(operators: Sequence[Running]) -> Running | None:
+    """The ready operator that has taken the least time so far; None if all is quiet.
+
+    So that of several plans for one query, which are read by a merge, each gets its share.
+    """
+    ready = (operator for operator in operators if operator.ready)
+    return min(ready, key=lambda operator: operator.spent, default=None)
+
+
 class Dataflow:
     """A plan in execution. Push batches into its sources, run until quiet, take the output.
 
@@ -390,6 +436,7 @@ class Dataflow:
         self.operators: list[Running] = []
         outbound: dict[Node, list[Queue]] = {}
         order = list(walk(*roots))
+        known = infer_at(latencies, *roots)
         # outermost first: what the user wrote is what a refusal should name
         steps = {
             node: step_of(node, latencies[node], now, told=told)
@@ -404,7 +451,10 @@ class Dataflow:
                 outbound[node] = outbound[node.input]
             else:
                 step = steps[node]
-                inbound = [Queue(port, child.schema) for port, child in enumerate(node.inputs)]
+                inbound = [
+                    Queue(port, child.schema, never_lengthens=known[child].never_lengthens)
+                    for port, child in enumerate(node.inputs)
+                ]
                 for child, queue in zip(node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
                 running = Running(
@@ -519,16 +569,21 @@ class Dataflow:
         """The state of every operator, inputs before readers, with what it has said and heard."""
         assert not any(operator.ready for operator in self.operators), "a snapshot is taken when quiet"
         return [
-            (each.state, each.promised, each.reached, [queue.unwanted for queue in each.inbound])
+            (
+                each.state,
+                each.promised,
+                each.reached,
+                [(queue.unwanted, queue.outdated) for queue in each.inbound],
+            )
             for each in self.operators
         ]
 
     def restore(self, states: list[Any]) -> None:
         """Put the operators into the state of a snapshot of the same plan."""
-        for operator, (state, promised, reached, unwanted) in zip(self.operators, states, strict=True):
+        for operator, (state, promised, reached, queues) in zip(self.operators, states, strict=True):
             operator.state, operator.promised, operator.reached = state, promised, reached
-            for queue, each in zip(operator.inbound, unwanted, strict=True):
-                queue.unwanted = each
+            for queue, each in zip(operator.inbound, queues, strict=True):
+                queue.unwanted, queue.outdated = each
 
     def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

@@ -1,0 +1,150 @@
+"""Feedback of a merge: inputs that lag behind need not tell, nor compute, what ended before its cti."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.oracle import meaning
+from slackwater.plan.interest import outdated_of
+from slackwater.plan.nodes import AlterLifetime, Source
+from slackwater.runtime import Execution
+from slackwater.runtime.dataflow import Dataflow, fair
+from slackwater.testing import batchings, histories, streams
+from slackwater.validity import Validator
+
+SCHEMA = {"k": str, "v": int}
+COLUMNS = {"k": st.sampled_from(["a", "b", None]), "v": st.sampled_from([0, 1, 2])}
+FEW = settings(max_examples=max(1, settings().max_examples // 5))
+INSERTS = sw.StreamProperties(insert_only=True)
+
+PLANS: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "rows": lambda s: s.where(sw.col("v") > 0).select("k", w=sw.col("v") * 2),
+    "windows": lambda s: s.window(sw.hopping(6, 2)).union(s.shift(-3)),
+    "a join": lambda s: s.join(s.select(k="k", w="v").extend(2), on="k"),
+    "counts of windows": lambda s: s.window(sw.tumbling(4)).group_by("k").aggregate(n=sw.count()),
+    "counts": lambda s: s.group_by("k").aggregate(n=sw.count()),
+    "a set": lambda s: s.distinct(),
+    "an outer join": lambda s: s.join(s.select(k="k", w="v").shift(1), on="k", how="left"),
+    "what is held back": lambda s: s.align(3).select("k"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@FEW
+@given(data=st.data())
+def test_the_answer_is_the_same(name: str, data: st.DataObject) -> None:
+    replicas = [sw.stream(SCHEMA, name=each, properties=INSERTS) for each in "abc"]
+    query = sw.merge(*(PLANS[name](each) for each in replicas))
+    schema = replicas[0].schema
+    history = data.draw(histories(schema, columns=COLUMNS, max_size=6))
+    cut = [
+        [(each, part) for part in data.draw(batchings(data.draw(streams(history, adjusts=False))))]
+        for each in replicas
+    ]
+    execution, valid = Execution(query.node), Validator()
+    turns = data.draw(st.permutations([i for i, parts in enumerate(cut) for _ in parts]))
+    waiting = [iter(parts) for parts in cut]
+    for i in turns:
+        stream, part = next(waiting[i])
+        assert isinstance(stream.node, Source)
+        for batch in execution.push(stream.node, part):
+            valid.admit(batch)
+    assert execution.output.settled_until == sw.INF
+    one: Any = replicas[0].node
+    plan = PLANS[name](replicas[0])
+    assert execution.output.as_history() == meaning(plan.node, {one: history})
+
+
+def test_a_plan_that_lags_does_not_compute_what_is_past() -> None:
+    a, b = (sw.stream(SCHEMA, name=each, properties=INSERTS) for each in "ab")
+    slow = b.where(sw.col("v") >= 0).window(sw.sliding(5)).join(b.select(k="k", w="v"), on="k")
+    fast = a.window(sw.sliding(5)).join(a.select(k="k", w="v"), on="k")
+    running = sw.merge(fast, slow).open()
+    rows = [sw.insert(t, t + 1, k="a", v=t) for t in range(100)]
+    running.push(a, [*rows, sw.cti(100)])
+    before = [each.rows_in for each in running.describe()]
+    running.push(b, rows)
+    read = {
+        each.settings: each.rows_in - had
+        for each, had in zip(running.describe(), before, strict=True)
+        if each.name == "Where"
+    }
+    # lifetimes of 5: what starts before 94 ends before 100
+    assert [*read.values()] == [5]
+
+
+def test_not_where_an_end_is_the_start_of_another_row() -> None:
+    s = sw.stream(SCHEMA, name="s", properties=INSERTS)
+    for query in (
+        s.distinct(),
+        s.group_by("k").aggregate(n=sw.count()),
+        s.cleanse(),
+        s.join(s, how="full"),
+    ):
+        assert outdated_of(query.node, 0, 100) is None
+
+
+@given(st.integers(-50, 50), st.integers(1, 9), st.integers(1, 9), st.integers(-9, 9))
+def test_times_before_a_window(time: int, size: int, hop: int, shift: int) -> None:
+    """Nothing that ends before the time that is found ends later than was asked; what is later may."""
+    s = sw.stream(SCHEMA, name="s")
+    for query in (
+        s.window(sw.hopping(size, hop)),
+        s.shift(shift),
+        s.extend(shift),
+        s.window(sw.sliding(size)),
+    ):
+        node = query.node
+        assert isinstance(node, AlterLifetime)
+        before = outdated_of(node, 0, time)
+        assert before is not None
+        lifetime = node.lifetime
+        for vs in range(before - 30, before - 1):
+            assert all(lifetime.ends(_array(vs), _array(ve))[0] < time for ve in range(vs + 1, before))
+        assert any(
+            lifetime.ends(_array(vs), _array(before))[0] >= time for vs in range(before - 30, before)
+        )
+
+
+def _array(value: int) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    return np.array([value])
+
+
+def test_plans_take_turns_by_the_time_that_they_take() -> None:
+    """The slower one is told what it need not compute: this is plan switching, on one core."""
+    s = sw.stream(SCHEMA, name="s", properties=INSERTS)
+    spent = {"low": 0, "high": 0}
+
+    def costly(name: str, costs: Callable[[int], bool]) -> Any:
+        def keep(values: Any) -> Any:
+            import time  # noqa: PLC0415
+
+            import pyarrow.compute as pc  # noqa: PLC0415
+
+            for value in values.to_pylist():
+                if costs(value):
+                    spent[name] += 1
+                    time.sleep(0.0005)
+            return pc.greater_equal(values, 0)
+
+        return sw.function(keep, "v", returns=bool)
+
+    plans = [s.where(costly("low", lambda v: v < 50)), s.where(costly("high", lambda v: v >= 50))]
+    dataflow = Dataflow.of(sw.merge(*plans, algorithm="R3").node, schedule=fair)
+    rows = [sw.insert(t, t + 1, k=str(t), v=t % 100) for t in range(400)]
+    # fifty cheap rows for one plan, then fifty for the other
+    for start in range(0, 400, 10):
+        batch = sw.Batch.of([*rows[start : start + 10], sw.cti(rows[start + 9].vs + 1)], s.schema)
+        dataflow.push(s.node, batch)
+    dataflow.run_until_quiet()
+    out = [each for batch in dataflow.take_output() for each in batch if isinstance(each, sw.Insert)]
+    assert len(out) == 400
+    assert spent["low"] + spent["high"] < 300, "of 400 that cost something to one of the two"
