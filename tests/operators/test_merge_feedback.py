@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ from slackwater.oracle import meaning
 from slackwater.plan.interest import outdated_of
 from slackwater.plan.nodes import AlterLifetime, Source
 from slackwater.runtime import Execution
-from slackwater.runtime.dataflow import Dataflow, fair
 from slackwater.testing import batchings, histories, streams
 from slackwater.validity import Validator
 
@@ -113,38 +113,4 @@ def test_times_before_a_window(time: int, size: int, hop: int, shift: int) -> No
 
 
 def _array(value: int) -> Any:
-    import numpy as np  # noqa: PLC0415
-
     return np.array([value])
-
-
-def test_plans_take_turns_by_the_time_that_they_take() -> None:
-    """The slower one is told what it need not compute: this is plan switching, on one core."""
-    s = sw.stream(SCHEMA, name="s", properties=INSERTS)
-    spent = {"low": 0, "high": 0}
-
-    def costly(name: str, costs: Callable[[int], bool]) -> Any:
-        def keep(values: Any) -> Any:
-            import time  # noqa: PLC0415
-
-            import pyarrow.compute as pc  # noqa: PLC0415
-
-            for value in values.to_pylist():
-                if costs(value):
-                    spent[name] += 1
-                    time.sleep(0.0005)
-            return pc.greater_equal(values, 0)
-
-        return sw.function(keep, "v", returns=bool)
-
-    plans = [s.where(costly("low", lambda v: v < 50)), s.where(costly("high", lambda v: v >= 50))]
-    dataflow = Dataflow.of(sw.merge(*plans, algorithm="R3").node, schedule=fair)
-    rows = [sw.insert(t, t + 1, k=str(t), v=t % 100) for t in range(400)]
-    # fifty cheap rows for one plan, then fifty for the other
-    for start in range(0, 400, 10):
-        batch = sw.Batch.of([*rows[start : start + 10], sw.cti(rows[start + 9].vs + 1)], s.schema)
-        dataflow.push(s.node, batch)
-    dataflow.run_until_quiet()
-    out = [each for batch in dataflow.take_output() for each in batch if isinstance(each, sw.Insert)]
-    assert len(out) == 400
-    assert spent["low"] + spent["high"] < 300, "of 400 that cost something to one of the two"
