@@ -20,7 +20,7 @@ from slackwater.plan.nodes import Source
 from slackwater.punctuations import Punctuation
 from slackwater.validity import Validator
 
-FEW = settings(max_examples=max(1, settings().max_examples // 50))
+FEW = settings(max_examples=max(1, settings().max_examples // 100))
 
 
 @pytest.mark.parametrize("name", CASES)
