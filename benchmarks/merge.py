@@ -272,7 +272,7 @@ class Merging:
         if not self.cleanses:
             return self._merge(port, piece.rows, [piece.cti] if piece.cti else [])
         cleanse, state = self.cleanses[port], self.cleansing[port]
-        said = cleanse.on_batch(state, port, piece.rows)
+        said = cleanse.on_batch(state, 0, piece.rows)
         out = self._merge(port, said if isinstance(said, Batch) else said.rows, [])
         if piece.cti:
             answer = cleanse.on_punctuation(state, 0, piece.cti)
@@ -678,7 +678,9 @@ def latency(derived: Derived, name: str) -> tuple[Ints, float]:
 
 def _at(rows: Batch, clock: int) -> pl.DataFrame:
     inserts = rows.where(rows.is_insert)
-    return inserts.payload.select("k", "n").with_columns(vs=pl.Series(inserts.vs), clock=clock)
+    return inserts.payload.select("k", "n").with_columns(
+        vs=pl.Series(inserts.vs), clock=pl.lit(clock, pl.Int64)
+    )
 
 
 # Simulated time: seconds
@@ -812,14 +814,19 @@ def throughput(report: Report) -> list[Trend]:
     trends, table = [], []
     for kind, string in (("an integer", 0), ("an integer and a string of 12", 12)):
         streams = Generator(report.elements, string=string).replicas(3)
-        frame = pl.concat(each.payload.with_columns(vs=pl.Series(each.vs)) for each in streams)
+        script = in_turn(streams, 10_000)
+        # as they come
+        arriving = [piece.rows for _, piece in script]
+        frame = pl.concat(
+            each.payload.with_columns(vs=pl.Series(each.vs)) for each in arriving
+        ).rechunk()
         order = ["vs", *streams[0].schema]
         in_order = in_turn(Generator(report.elements, disorder=0, string=string).replicas(3), 10_000)
         surviving = list(survivors(in_order))
         sort = partial(frame.sort, order)
         copy = partial(_copied, surviving)
         for name, work, against, peer, limit in (
-            ("R3+", in_turn(streams, 10_000), "sort", sort, 1.0),
+            ("R3+", script, "sort", sort, 1.0),
             ("R3+, in step", in_step(streams, 10_000), "sort", sort, 1.0),
             ("R0", in_order, "copy", copy, 2.0),
         ):
