@@ -647,7 +647,10 @@ def figure_7(report: Report) -> list[Trend]:
     mean, cleansed = (float(np.mean(latencies[name][0])) / SECOND for name in ("R3+", CLEANSED))
     return [
         Trend("7", "C+R1 at 10 inputs: nearly 7x of R3+", f"{more:.1f}x (limit 5)", more >= 5),
-        Trend("7", "R3-: memory linear in the inputs", f"10 inputs take {apart:.2f} of 2", _is_linear(found, "R3-")),
+        Trend(
+            "7", "R3-: memory linear in the inputs", f"10 inputs take {apart:.2f} of 2",
+            _is_linear(found, "R3-"),
+        ),
         Trend(
             "7", "R3+ is faster than C+R1, and more so with more inputs",
             " ".join(f"{each:.2f}" for each in faster) + f" times, {INPUTS} inputs",
