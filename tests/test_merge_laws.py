@@ -41,6 +41,7 @@ MANNERS: dict[str, tuple[dict[str, Any], StreamProperties]] = {
         StreamProperties(ordered=True, insert_only=True, vs_payload_key=True),
     ),
     "R3": ({"vs_payload_key": True}, StreamProperties(vs_payload_key=True)),
+    "R3-": ({"vs_payload_key": True}, StreamProperties(vs_payload_key=True)),
     "R4": ({}, StreamProperties()),
 }
 """how replicas tell a history, and what is known of them"""
@@ -73,7 +74,7 @@ class Replica:
 
 def _drawn_history(data: st.DataObject, algorithm: str) -> History:
     history = data.draw(
-        histories(SCHEMA, columns=COLUMNS, max_size=5, vs_payload_key=algorithm in ("R2", "R3"))
+        histories(SCHEMA, columns=COLUMNS, max_size=5, vs_payload_key=algorithm in ("R2", "R3", "R3-"))
     )
     if algorithm != "R0":
         return history
@@ -136,7 +137,9 @@ def test_the_output_can_follow_its_inputs_after_every_element(name: str, data: s
     algorithm, policy = CASES[name]
     history = _drawn_history(data, algorithm)
     replicas = _replicas(data, algorithm, history)
-    query = sw.merge(*(each.query for each in replicas), policy=POLICIES[policy])
+    asked: Any = algorithm if algorithm == "R3-" else "auto"
+    inputs_of = [each.query for each in replicas]
+    query = sw.merge(*inputs_of, policy=POLICIES[policy], algorithm=asked)
     assert isinstance(query.node, Merge)
     assert chosen(query.node).algorithm == algorithm
     execution = Execution(query.node)

@@ -50,6 +50,8 @@ _AHEAD = 8
 """rounds between fetching a place and going there"""
 _NAN = np.array([np.nan]).view(np.int64)[0]
 _SIGN = np.int64(-(2**63))
+_ALL = np.empty(0, dtype=np.bool_)
+"""says that all rows may be added"""
 _NUMBERS = ([pl.Int64()], [pl.Float64()])
 """schemas of one number, of which Python has the values at once"""
 
@@ -107,6 +109,25 @@ class Keys:
             return self._number_rows(keys, hashes_of(keys))
         return self._number_integers(_encoded(payload, list(self.schema)))
 
+    def number_some(self, first: Ints, rest: pl.DataFrame, may_add: Mask | None) -> Ints:
+        """The number of each row's key, of which the first column is given apart.
+
+        Keys that are new get one where they may, which None says of all; else it is -1.
+        """
+        names = list(self.schema)
+        if self.is_fixed:
+            return self._number_integers(_encoded(rest, names[1:], first), may_add)
+        columns = [rest.get_column(name) for name in names[1:]]
+        keys = framed([column_of(names[0], first), *columns], len(first))
+        hashes = hashes_of(keys)
+        if may_add is None:
+            return self._number_rows(keys, hashes)
+        found = self._find_others(keys, hashes)
+        new = np.flatnonzero((found < 0) & may_add)
+        if len(new):
+            found[new] = self._number_rows(taken(keys, new), hashes[new])
+        return found
+
     def find(self, payload: pl.DataFrame) -> Ints:
         """The number of each row's key; -1 if it has none."""
         if self.is_fixed:
@@ -148,13 +169,17 @@ class Keys:
             return None
         return np.array([[*values, 0]], dtype=np.int64)
 
-    def _number_integers(self, rows: Ints) -> Ints:
+    def _number_integers(self, rows: Ints, may_add: Mask | None = None) -> Ints:
         numbers = np.empty(len(rows), dtype=np.int64)
+        if may_add is None:
+            may_add = _ALL
         done = 0
         while done < len(rows):
             self._reserve(len(rows) - done)
             begun, before = done, self.size
-            done, self.size = _find_or_add(self.slots, self.values, self.size, rows, numbers, done)
+            done, self.size = _find_or_add(
+                self.slots, self.values, self.size, rows, may_add, numbers, done
+            )
             if 2 * self.size >= len(self.slots):
                 # the others are as new as these were
                 more = (len(rows) - done) * (self.size - before) // max(1, done - begun)
@@ -307,11 +332,14 @@ def _are_fixed(schema: pl.Schema) -> bool:
     return len(schema) < _BITS and all(map(_is_fixed, schema.dtypes()))
 
 
-def _encoded(frame: pl.DataFrame, names: list[str]) -> Ints:
-    """Each row as integers that are equal exactly where these columns are."""
-    rows = np.empty((frame.height, len(names) + 1), dtype=np.int64)
+def _encoded(frame: pl.DataFrame, names: list[str], first: Ints | None = None) -> Ints:
+    """Each row as integers that are equal exactly where these columns, and the first, are."""
+    skipped = 0 if first is None else 1
+    rows = np.empty((frame.height, skipped + len(names) + 1), dtype=np.int64)
     rows[:, -1] = 0
-    for i, name in enumerate(names):
+    if first is not None:
+        rows[:, 0] = first
+    for i, name in enumerate(names, skipped):
         column = frame.get_column(name)
         if column.dtype == pl.Int64 and not column.null_count():
             rows[:, i] = column.to_numpy()
@@ -458,9 +486,13 @@ def _hashed(rows, seed):
 
 
 @njit(cache=True)
-def _find_or_add(slots, stored, size, rows, numbers, done):
-    """Number the rows from `done` on, until half of the slots are full: how far, and how many."""
+def _find_or_add(slots, stored, size, rows, may_add, numbers, done):
+    """Number the rows from `done` on, until half of the slots are full: how far, and how many.
+
+    Rows that are new and may not be added, if it is not said that all may, get -1.
+    """
     mask = np.uint64(len(slots) - 1)
+    anybody = len(may_add) == 0
     places = np.empty(len(rows), dtype=np.uint64)
     for i in range(done, len(rows)):
         places[i] = _mixed(_hash_row(rows, i)) & mask
@@ -478,7 +510,7 @@ def _find_or_add(slots, stored, size, rows, numbers, done):
                 break
             at = (at + np.uint64(1)) & mask
             number = slots[at]
-        if number < 0:
+        if number < 0 and (anybody or may_add[i]):
             if 2 * size >= len(slots):
                 return i, size
             number = size

@@ -125,7 +125,7 @@ def show(
 @njit(cache=True)
 def agree(
     nodes, times, port, stable, until,
-    vs, out, inputs, due, lacks, dead, attached, stables, doubted,
+    vs, out, inputs, due, lacks, dead, died, attached, stables, doubted,
     changed, old_ends, later, behind_node, behind_port, wrong_node, wrong_port, wrong,
 ):  # fmt: skip
     """Bring the output to where an input allows the cti `until`, from `stable`.
@@ -153,6 +153,7 @@ def agree(
                     n_changed += 1
                 if present(inputs, node, start, attached) == 0:
                     dead[node] = True
+                    died[0] += 1
                     continue
                 lacks[node] = start
                 due[node] = INF
@@ -174,6 +175,7 @@ def agree(
                 n_changed += 1
         if done:
             dead[node] = True
+            died[0] += 1
             final = out[node]
             for other in range(inputs.shape[1]):
                 theirs = inputs[node, other]
@@ -201,7 +203,7 @@ def agree(
 @njit(cache=True)
 def judge(
     nodes, port, told, stable, doubted,
-    vs, out, inputs, lacks, dead, attached,
+    vs, out, inputs, lacks, dead, died, attached,
     kept, wrong_node, wrong,
 ):  # fmt: skip
     """Which of the nodes of which an input is behind it has frozen otherwise, at its cti `told`.
@@ -222,6 +224,7 @@ def judge(
                 inputs[node, port] = start
                 if present(inputs, node, start, attached) == 0:
                     dead[node] = True
+                    died[0] += 1
                 continue
             if start < told and lacks[node] <= told:
                 wrong_node[n_wrong], wrong[n_wrong] = node, HAS
@@ -229,6 +232,7 @@ def judge(
                 inputs[node, port] = start
                 if present(inputs, node, start, attached) == 0:
                     dead[node] = True
+                    died[0] += 1
                 continue
         elif end == start or end >= stable or end < doubted:
             continue

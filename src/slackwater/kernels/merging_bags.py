@@ -317,7 +317,7 @@ def _last(pool, at):
 @njit(cache=True)
 def agree(
     nodes, times, port, stable, until,
-    vs, due, lacks, dead, pool, facts, heads, totals, attached, more, less,
+    vs, due, lacks, dead, died, pool, facts, heads, totals, attached, more, less,
     changed, old_ends, new_ends, later, behind_node, behind_port, wrong_node, wrong,
 ):  # fmt: skip
     """Bring the output to where an input allows the cti `until`; see kernels/merging.py."""
@@ -344,6 +344,7 @@ def agree(
         if totals[node, out] == 0:
             if _present(totals, node, attached) == 0:
                 dead[node] = True
+                died[0] += 1
                 continue
             lacks[node] = start
             due[node] = INF
@@ -358,6 +359,7 @@ def agree(
                 wrong_node[n_wrong], wrong[n_wrong] = node, LACKS
                 n_wrong += 1
             dead[node] = True
+            died[0] += 1
             continue
         due[node] = _first_from(pool, heads[node, out], until)
         for other in range(out):
@@ -374,7 +376,7 @@ def agree(
 @njit(cache=True)
 def judge(
     nodes, port, told, stable, doubted,
-    vs, lacks, dead, pool, facts, heads, totals, attached, more, less,
+    vs, lacks, dead, died, pool, facts, heads, totals, attached, more, less,
     kept, wrong_node, wrong,
 ):  # fmt: skip
     """Which nodes an input has frozen otherwise than the output, at its cti `told`."""
@@ -399,6 +401,7 @@ def judge(
             clear(pool, facts, heads, totals, node, port)
             if _present(totals, node, attached) == 0:
                 dead[node] = True
+                died[0] += 1
             continue
         if totals[node, port] == 0:
             continue

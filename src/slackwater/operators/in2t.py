@@ -50,7 +50,7 @@ class State:
     def __post_init__(self) -> None:
         self.ends = np.empty((0, self.events.inputs), dtype=np.int64)
 
-    def begin(self, nodes: Ints) -> None:
+    def begin(self, nodes: slice | Ints) -> None:
         """Nobody has these."""
         room = len(self.events.vs)
         if room > len(self.out):
@@ -87,8 +87,10 @@ class In2t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, begun = events.nodes_of(rows, inputs.out)
-        state.begin(begun)
+        nodes, new, ghosts = events.nodes_of(rows, inputs.out)
+        state.begin(new)
+        if len(ghosts):
+            state.begin(ghosts)
         touched, last, shown, old, sooner, behind = (np.empty(len(nodes), np.int64) for _ in range(6))
         count = kernel.absorb(nodes, rows.new_ve, port, state.ends, events.mark, touched, last)
         inserts, adjusts, needed = whose(self.policy, inputs)
@@ -118,7 +120,7 @@ class In2t:
         behind, their, wrong, accused, rule = (np.empty(each, dtype=np.int64) for _ in range(5))
         n_changed, n_later, n_behind, n_wrong = kernel.agree(
             nodes, times, port, inputs.out, until,
-            events.vs, state.out, state.ends, events.due, events.lacks, events.dead,
+            events.vs, state.out, state.ends, events.due, events.lacks, events.dead, events.died,
             inputs.attached, inputs.stable, inputs.doubted,
             changed, old, later, behind, their, wrong, accused, rule,
         )  # fmt: skip
@@ -143,7 +145,7 @@ class In2t:
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
             nodes, port, told, inputs.out, int(inputs.doubted[port]),
-            events.vs, state.out, state.ends, events.lacks, events.dead, inputs.attached,
+            events.vs, state.out, state.ends, events.lacks, events.dead, events.died, inputs.attached,
             kept, wrong, rule,
         )  # fmt: skip
         if n_kept:
@@ -183,4 +185,4 @@ class In2t:
         state.ends[:size, port] = starts
         events.behind[port] = []
         ghosts = (state.out[:size] == starts) & (starts < inputs.out)
-        events.dead[:size] |= ghosts & (state.ends[:size] == starts[:, None]).all(axis=1)
+        events.bury(np.flatnonzero(ghosts & (state.ends[:size] == starts[:, None]).all(axis=1)))

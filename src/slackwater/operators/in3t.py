@@ -52,13 +52,15 @@ class State:
             np.empty((0, self.events.inputs + 1), dtype=np.int64) for _ in range(2)
         )
 
-    def begin(self, nodes: Ints) -> None:
+    def begin(self, new: slice, ghosts: Ints) -> None:
         """Nobody has these."""
         room = len(self.events.vs)
         if room > len(self.heads):
             self.heads, self.totals = enlarged(self.heads, room), enlarged(self.totals, room)
-        kernel.clear_all(*self.chains, nodes[nodes < self.size], 0, self.totals.shape[1])
-        self.heads[nodes], self.totals[nodes] = -1, 0
+        # what some of the ghosts were before they died
+        kernel.clear_all(*self.chains, ghosts[ghosts < self.size], 0, self.totals.shape[1])
+        for nodes in (new, ghosts):
+            self.heads[nodes], self.totals[nodes] = -1, 0
         self.size = self.events.size
 
     def reserve(self, links: int) -> None:
@@ -114,8 +116,8 @@ class In3t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, begun = events.nodes_of(rows, inputs.out)
-        state.begin(begun)
+        nodes, begun, ghosts = events.nodes_of(rows, inputs.out)
+        state.begin(begun, ghosts)
         state.reserve(rows.rows)
         touched = np.empty(len(nodes), dtype=np.int64)
         count = kernel.absorb(
@@ -149,8 +151,8 @@ class In3t:
         behind, their = (np.empty(len(nodes) * inputs.count, dtype=np.int64) for _ in range(2))
         n, n_later, n_behind, n_wrong = kernel.agree(
             nodes, times, port, inputs.out, until,
-            events.vs, events.due, events.lacks, events.dead, *state.chains, inputs.attached,
-            *state.scratch(nodes), changed, old, new, later, behind, their, wrong, rule,
+            events.vs, events.due, events.lacks, events.dead, events.died, *state.chains,
+            inputs.attached, *state.scratch(nodes), changed, old, new, later, behind, their, wrong, rule,
         )  # fmt: skip
         events.schedule(later[:n_later])
         events.suspect(behind[:n_behind], their[:n_behind])
@@ -171,7 +173,7 @@ class In3t:
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
             nodes, port, told, inputs.out, int(inputs.doubted[port]),
-            events.vs, events.lacks, events.dead, *state.chains, inputs.attached,
+            events.vs, events.lacks, events.dead, events.died, *state.chains, inputs.attached,
             *state.scratch(nodes), kept, wrong, rule,
         )  # fmt: skip
         if n_kept:
@@ -182,7 +184,8 @@ class In3t:
             # it is taken to say what the output does from now on, so that it is told once
             state.reserve(int(state.totals[node, -1]))
             kernel.copy(*state.chains, node, inputs.count, port)
-            events.dead[node] |= not state.totals[node].any()
+            if not state.totals[node].any():
+                events.bury(np.array([node]))
         return found
 
     @staticmethod
@@ -206,7 +209,7 @@ class In3t:
         kernel.clear_all(*state.chains, np.flatnonzero(state.totals[:size, port]), port, port + 1)
         events.behind[port] = []
         ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < inputs.out)
-        events.dead[:size] |= ghosts
+        events.bury(np.flatnonzero(ghosts))
 
 
 def _said(state: State, nodes: Ints, old: Ints, new: Ints) -> Batch:

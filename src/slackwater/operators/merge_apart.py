@@ -31,7 +31,7 @@ class One:
 
     def known(self, rows: Batch) -> Ints:
         """The nodes of events, those that are new among them."""
-        nodes, begun = self.events.nodes_of(rows, BEGIN)
+        nodes, begun, _ = self.events.nodes_of(rows, BEGIN)
         if len(self.events.vs) > len(self.ends):
             self.ends = enlarged(self.ends, len(self.events.vs))
         self.ends[begun] = self.events.vs[begun]
@@ -58,7 +58,7 @@ class One:
 
     def forget(self, nodes: Ints) -> None:
         """They are done with."""
-        self.events.dead[nodes] = True
+        self.events.bury(np.unique(nodes))
         packed = self.events.packed()
         if packed is not None:
             alive, room = packed
@@ -94,10 +94,11 @@ class Apart:
         late = rows.vs < inputs.out
         if late.any():
             old = rows.where(late)
-            nodes = own.find(as_keys(old.vs, old.payload))
-            own.ends[nodes[nodes >= 0]] = old.new_ve[nodes >= 0]
-            moved = nodes[(nodes >= 0) & (old.new_ve >= inputs.out)]
-            own.put_off(moved)
+            # of events that the output still has
+            old = old.where(out.find(as_keys(old.vs, old.payload)) >= 0)
+            nodes = own.known(old)
+            own.ends[nodes] = old.new_ve
+            own.put_off(np.unique(nodes[own.ends[nodes] >= inputs.out]))
             rows = rows.where(~late)
         nodes = own.known(rows)
         own.ends[nodes] = rows.new_ve
@@ -131,15 +132,15 @@ class Apart:
         rows = Batch(starts[changed], before[changed], ends[changed], out.events.payload(said))
         out.put_off(nodes[~frozen])
         own.put_off(theirs[~frozen & (theirs >= 0)])
+        done = out.events.keys.take(nodes[frozen])
         for each in state.inputs:
             waiting = mine if each is own else each.passed_by(until)
-            at = out.find(each.events.keys.take(waiting))
-            done = np.ones(len(waiting), dtype=np.bool_)
-            done[at >= 0] = np.isin(at[at >= 0], nodes[frozen])
+            gone = out.find(each.events.keys.take(waiting)) < 0
+            later = waiting[~gone & (each.ends[waiting] >= until)]
             if each is not own:
-                later = each.ends[waiting[~done]]
-                each.put_off(waiting[~done][later >= until])
-            each.forget(waiting[done])
+                each.put_off(later)
+            frozen_there = each.find(done)
+            each.forget(np.concatenate([waiting[gone], frozen_there[frozen_there >= 0]]))
         out.forget(nodes[frozen])
         return rows, []
 

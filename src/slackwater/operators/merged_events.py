@@ -28,6 +28,8 @@ _LEAST = 64
 """room for fewer is not worth saving"""
 _NODE = 1
 """the column of the calendar"""
+_LOOSE, _TIGHT = 3, 1.5
+"""so many nodes for each that is alive are too many, of small payloads and of others"""
 
 
 @dataclass(slots=True)
@@ -42,9 +44,13 @@ class MergedEvents:
     lacks: Ints = field(init=False)
     """of a ghost: the output has no such event that ends there or later"""
     dead: Mask = field(init=False)
+    died: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    """how many are"""
     mark: Ints = field(init=False)
     """a place for loops to write down what they have seen; -1 between them"""
     calendar: Calendar = field(default_factory=lambda: Calendar(3))
+    fresh: list[tuple[int, int]] = field(default_factory=list)
+    """nodes that the next cti looks at, be it to put them into the calendar"""
     behind: list[list[Ints]] = field(init=False)
     """of each input: nodes of which it may say other than was promised"""
 
@@ -55,47 +61,39 @@ class MergedEvents:
         self.behind = [[] for _ in range(self.inputs)]
 
     def __len__(self) -> int:
-        return len(self.keys) - int(np.count_nonzero(self.dead[: len(self.keys)]))
+        return len(self.keys) - int(self.died[0])
 
     @property
     def size(self) -> int:
         """How many nodes there are, the dead among them."""
         return len(self.keys)
 
-    def nodes_of(self, rows: Batch, stable: int) -> tuple[Ints, Ints]:
-        """The node of each row, -1 where its event is frozen; and which nodes are there anew."""
+    def nodes_of(self, rows: Batch, stable: int) -> tuple[Ints, slice, Ints]:
+        """The node of each row, -1 where its event is frozen; which nodes are new, and which ghosts."""
         late = rows.vs < stable
-        if not late.any():
-            return self._numbered(as_keys(rows.vs, rows.payload), rows.vs)
-        nodes = np.full(rows.rows, -1, dtype=np.int64)
-        fresh = np.flatnonzero(~late)
-        begun = np.empty(0, dtype=np.int64)
-        if len(fresh):
-            keys = as_keys(rows.vs[fresh], taken(rows.payload, fresh))
-            nodes[fresh], begun = self._numbered(keys, rows.vs[fresh])
-        old = np.flatnonzero(late)
-        keys = as_keys(rows.vs[old], taken(rows.payload, old))
-        found = self._living(self.keys.find(keys))
-        unknown = np.flatnonzero((found < 0) & (rows.new_ve[old] >= stable))
-        # once all is promised, what ends at INF is forgotten as well
-        if len(unknown) and stable < INF:
-            ghosts = self._haunted(taken(keys, unknown), stable)
-            begun = np.concatenate([begun, ghosts])
-            found = self._living(self.keys.find(keys))
-        nodes[old] = found
-        return nodes, begun
-
-    def _numbered(self, keys: pl.DataFrame, starts: Ints) -> tuple[Ints, Ints]:
+        some_late = bool(late.any())
         before = len(self.keys)
-        nodes = self.keys.number(keys)
-        begun = np.arange(before, len(self.keys))
-        if len(begun):
+        nodes = self.keys.number_some(rows.vs, rows.payload, ~late if some_late else None)
+        new = slice(before, len(self.keys))
+        if new.stop > before:
             self._make_room()
+            is_new = nodes >= before
             # of equal ones any will do: they start at one time
-            self.vs[nodes] = starts
-            self.due[begun], self.lacks[begun] = self.vs[begun], BEGIN
-            self.schedule(begun)
-        return nodes, begun
+            self.vs[nodes[is_new]] = rows.vs[is_new]
+            self.due[new], self.lacks[new] = self.vs[new], BEGIN
+            self.fresh.append((before, new.stop))
+        if not some_late:
+            return nodes, new, nodes[:0]
+        nodes = self._living(nodes)
+        unknown = np.flatnonzero((nodes < 0) & (rows.new_ve >= stable))
+        # once all is promised, what ends at INF is forgotten as well
+        if not len(unknown) or stable == INF:
+            return nodes, new, nodes[:0]
+        keys = as_keys(rows.vs, rows.payload)
+        ghosts = self._haunted(taken(keys, unknown), stable)
+        # other rows may be of the same
+        nodes[late] = self._living(self.keys.find(keys))[late]
+        return nodes, new, ghosts
 
     def _haunted(self, keys: pl.DataFrame, stable: int) -> Ints:
         """Ghosts."""
@@ -103,6 +101,7 @@ class MergedEvents:
         self._make_room()
         self.vs[nodes] = keys.get_column(START).to_numpy()
         ghosts = np.unique(nodes)
+        self.died[0] -= np.count_nonzero(self.dead[ghosts])
         self.due[ghosts], self.lacks[ghosts], self.dead[ghosts] = INF, stable, False
         return ghosts
 
@@ -130,7 +129,22 @@ class MergedEvents:
     def passed_by(self, until: int) -> tuple[Ints, Ints]:
         """The nodes that a cti has to look at, and for which time they were put down."""
         due = self.calendar.take(INF if until == INF else until - 1)
-        return np.ascontiguousarray(due[:, _NODE]), np.ascontiguousarray(due[:, 0])
+        due = due[due[:, _NODE] >= 0]
+        nodes, times = np.ascontiguousarray(due[:, _NODE]), np.ascontiguousarray(due[:, 0])
+        if not self.fresh:
+            return nodes, times
+        # most start before the next cti, and need not wait
+        new = np.concatenate([np.arange(*each) for each in self.fresh])
+        self.fresh = []
+        starts = self.vs[new]
+        passed = (starts < until) | (until == INF)
+        self.schedule(new[~passed])
+        return np.concatenate([nodes, new[passed]]), np.concatenate([times, starts[passed]])
+
+    def bury(self, nodes: Ints) -> None:
+        """They are done with."""
+        self.died[0] += np.count_nonzero(~self.dead[nodes])
+        self.dead[nodes] = True
 
     def payload(self, nodes: Ints) -> pl.DataFrame:
         """The payloads of these nodes."""
@@ -151,24 +165,24 @@ class MergedEvents:
 
     def packed(self) -> tuple[Mask, int] | None:
         """Forget the dead, if they are many: who was alive, in so much room from now on."""
-        size = len(self.keys)
-        alive = ~self.dead[:size]
-        left = int(np.count_nonzero(alive))
-        if size < _LEAST or 2 * left > size:
+        size, left = len(self.keys), len(self)
+        loose = _LOOSE if self.keys.is_fixed else _TIGHT
+        if size < _LEAST or loose * left > size:
             return None
-        waiting = self.calendar.pool[self.calendar.used()]
+        assert not self.fresh, "the cti has looked at them"
+        alive = ~self.dead[:size]
         numbers = self.keys.keep(alive)
-        room = max(_LEAST, 2 * left)
+        room = max(_LEAST, int(loose * left))
         self.vs, self.due, self.lacks = (
             enlarged(array[:size][alive], room) for array in (self.vs, self.due, self.lacks)
         )
         self.mark = np.full(room, -1, dtype=np.int64)
         self.dead = np.zeros(room, dtype=np.bool_)
-        waiting[:, _NODE] = numbers[waiting[:, _NODE]]
-        waiting = waiting[waiting[:, _NODE] >= 0]
-        self.calendar.clear()
-        # an entry that was put down for another time is of no use
-        self.calendar.put(waiting[self.due[waiting[:, _NODE]] == waiting[:, 0]])
+        self.died[0] = 0
+        places = self.calendar.used()
+        waiting = self.calendar.pool[places, _NODE]
+        # who is gone is nobody when its time comes
+        self.calendar.pool[places, _NODE] = np.where(waiting >= 0, numbers[waiting], -1)
         for port, parts in enumerate(self.behind):
             nodes = numbers[np.concatenate(parts)] if parts else np.empty(0, np.int64)
             self.behind[port] = [nodes[nodes >= 0]] if len(nodes) else []
