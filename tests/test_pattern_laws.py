@@ -35,7 +35,7 @@ from slackwater.plan import nodes
 from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN
 
-FEW = settings(max_examples=max(1, settings().max_examples // 12))
+FEW = settings(max_examples=max(1, settings().max_examples // 8))
 
 RARELY = st.sampled_from((False, False, True))
 

@@ -115,6 +115,14 @@ def test_erratum_18_what_is_half_frozen_is_not_removed_by_who_lacks_it() -> None
         merged(*script)
 
 
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_what_comes_late_and_is_taken_back_at_once_is_not_remembered(algorithm: Any) -> None:
+    running = sw.merge(a, b, algorithm=algorithm).open()
+    running.push(a, [sw.insert(1, 5, p="A"), sw.cti(20)])
+    running.push(b, [sw.insert(1, 50, p="B"), sw.adjust(1, 50, 1, p="B")])
+    assert running.describe()[0].state.state_rows == 0
+
+
 def test_a_replica_that_begins_anew_gives_an_event_another_end() -> None:
     script: list[tuple[sw.Query, Element]] = [
         (a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 30, p="A")), (b, sw.cti(40)),

@@ -110,7 +110,6 @@ def test_inputs_must_be_streams_that_the_query_reads() -> None:
 
 
 NOT_YET: dict[str, Callable[[sw.Query], sw.Query]] = {
-    "Merge": lambda s: sw.merge(s, s),
     "Fixpoint": lambda s: sw.fixpoint(s.union, schema={"a": int}),
 }
 

@@ -93,6 +93,10 @@ class In2t:
             state.begin(ghosts)
         touched, last, shown, old, sooner, behind = (np.empty(len(nodes), np.int64) for _ in range(6))
         count = kernel.absorb(nodes, rows.new_ve, port, state.ends, events.mark, touched, last)
+        if len(ghosts):
+            # told and taken back in one batch
+            nobody = (state.ends[ghosts] == events.vs[ghosts][:, None]).all(axis=1)
+            events.bury(ghosts[nobody])
         inserts, adjusts, needed = whose(self.policy, inputs)
         n_shown, n_sooner, n_behind = kernel.show(
             touched[:count], last, port, inputs.out, inserts, adjusts, needed,

@@ -124,6 +124,8 @@ class In3t:
             nodes, rows.vs, rows.old_ve, rows.new_ve, port, *state.chains, events.mark, touched
         )
         touched = touched[:count]
+        # ghosts that were told and taken back in one batch
+        events.bury(ghosts[~state.totals[ghosts].any(axis=1)])
         room = int(state.totals[touched, port].sum() + state.totals[touched, -1].sum())
         state.reserve(room)
         changed, old, new = (np.empty(room, dtype=np.int64) for _ in range(3))

@@ -52,12 +52,10 @@ class State:
     """R2: and where they end"""
     last: Ints = field(init=False)
     """the latest start of each input"""
-    passed: Ints = field(init=False)
-    """the latest start of each that was passed over, since the input is not complete yet"""
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(self.inputs, dtype=np.int64)
-        self.last, self.passed = (np.full(self.inputs, BEGIN, dtype=np.int64) for _ in range(2))
+        self.last = np.full(self.inputs, BEGIN, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +99,12 @@ class InOrder:
         """
         if inputs.since[port] == BEGIN:
             return True
-        told = max(state.latest, inputs.out)
-        if told >= inputs.since[port] and told > state.passed[port]:
-            inputs.since[port] = min(int(inputs.since[port]), inputs.out)
+        since = int(inputs.since[port])
+        if max(state.latest, inputs.out) >= since:
+            # others have told what it lacks, so that it may promise from here on
+            inputs.since[port] = min(since, inputs.out)
             return True
-        state.passed[port] = state.last[port]
+        inputs.since[port] = max(since, int(state.last[port]) + 1)
         return False
 
     def _of_latest(self, state: State, port: int, rows: Batch, first: int, same: int) -> Batch:
@@ -204,7 +203,7 @@ class InOrder:
     def forget(self, state: State, inputs: Inputs, port: int) -> None:
         """An input that begins anew counts from there."""
         state.counts[port] = 0
-        state.last[port] = state.passed[port] = BEGIN
+        state.last[port] = BEGIN
 
 
 def _missed(inputs: Inputs, port: int, row: Batch) -> Wrong:
