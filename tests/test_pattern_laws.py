@@ -240,3 +240,52 @@ def test_every_runnable_node_has_a_case() -> None:
     tried = {type(node) for case in CASES.values() for node in nodes.walk(case().query.node)}
     also = {type(node) for case in laws.CASES.values() for node in nodes.walk(case().query.node)}
     assert {kind.__name__ for kind in also - tried if runnable(kind)} == set()
+
+
+@pytest.mark.xfail(strict=True, reason="a combination of promises is told again when the cti moves on")
+def test_a_promise_is_not_repeated_with_the_cti() -> None:
+    """Found by the law above, with other examples than it draws by itself."""
+    trial = Trial(CASES["group_apply of sets"]())
+    [source] = trial.case.sources
+    elements: list[Element] = [
+        sw.insert(0, 2, k=None, v=0),
+        sw.adjust(0, 2, 2, k=None, v=0),
+        sw.adjust(0, 2, 1, k=None, v=0),
+        sw.punctuation(k=None, v=0),
+        sw.punctuation(3, k=None, v=sw.between(None, 0)),
+        sw.cti(3),
+    ]
+    for element in elements:
+        before = trial.output.so_far()
+        assert not repeated(trial.push(source, [element]), before)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a copy that ends where another goes on is settled a promise late"
+)
+def test_a_copy_is_settled_when_its_end_is() -> None:
+    """As above."""
+    trial = Trial(CASES["difference all, perfectness preserving"]())
+    trial.prefix.combined = True
+    left, right = trial.case.sources
+    parts: list[tuple[sw.Query, list[Element]]] = [
+        (left, [sw.punctuation(0, k="a")]),
+        (left, [sw.punctuation(0, k="a")]),
+        (right, [sw.insert(0, 1, k="a", v=0), sw.punctuation(k="a")]),
+        (
+            left,
+            [
+                *[sw.punctuation(0, k="a")] * 3,
+                sw.insert(0, sw.INF, k="a", v=0),
+                sw.insert(0, 2, k="a", v=0),
+                sw.insert(0, 1, k="a", v=0),
+                sw.punctuation(1, k="a"),
+                sw.adjust(0, 2, 1, k="a", v=0),
+                sw.punctuation(3, k="a"),
+                sw.insert(3, 4, k="a", v=0),
+            ],
+        ),
+    ]
+    for source, part in parts:
+        trial.push(source, part)
+        assert not unsettled(trial, late=False)
