@@ -89,7 +89,7 @@ from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sli
 from slackwater.policies import Progress, progress
 from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
-from slackwater.rows import changelog, from_dataframe, from_open_close, read_files
+from slackwater.rows import changelog, from_dataframe, from_open_close, read_committed, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
 from slackwater.times import BEGIN, INF
 from slackwater.topics import read_kafka
@@ -181,6 +181,7 @@ __all__ = [
     "progress",
     "punctuation",
     "rank",
+    "read_committed",
     "read_files",
     "read_kafka",
     "session",

@@ -43,6 +43,7 @@ def stream(
     name: str = "stream",
     properties: StreamProperties | None = None,
     disordered: bool = False,
+    replicated: bool = False,
 ) -> Query:
     """A stream from outside: the names and types of its payload columns.
 
@@ -50,13 +51,15 @@ def stream(
     `properties` declares what is known of the physical stream, for example that it is ordered.
     A `disordered` stream may bring an adjust before what it adjusts, and says with `sw.external_cti`
     how much of it there is: a Finalize right behind it brings it into a valid order.
+    A `replicated` stream comes in any number of replicas, found while the query runs; what is known of
+    it is known of each. `sw.merge(stream)` makes one stream of them.
 
     >>> readings = stream({"sensor": str, "temp": float}, name="readings")
     >>> readings
     Query(Source readings)
     """
     known = properties or StreamProperties()
-    return Query(nodes.Source(name, dict(columns), known, disordered))
+    return Query(nodes.Source(name, dict(columns), known, disordered, replicated))
 
 
 class Query:
@@ -364,15 +367,16 @@ class Query:
 
     def run(
         self,
-        inputs: Mapping[Query, Stream] | Iterable[tuple[Query, Element]],
+        inputs: Mapping[Query, Stream | Mapping[str, Stream]] | Iterable[tuple[Query, Element]],
         *,
         batch: int = 1000,
         on_invalid: OnInvalid = RAISE,
     ) -> Output:
         """Run in this process over scripted inputs, `batch` elements at a time.
 
-        Inputs are given per stream, and read in turn; or as (stream, element) pairs in arrival
-        order. What a stream may not contain raises, or with `on_invalid=sw.LEDGER` is set aside.
+        Inputs are given per stream, and read in turn (of a replicated stream, what each replica tells);
+        or as (stream, element) pairs in arrival order. What a stream may not contain raises, or with
+        `on_invalid=sw.LEDGER` is set aside.
         """
         return runtime.run(
             self.node, _by_source(inputs), batch=batch, on_invalid=_one_of(OnInvalid, on_invalid)
@@ -390,7 +394,8 @@ class Query:
         trigger: Mapping[str, Any] | None = None,
         heartbeat: Duration | None = None,
         turnable: bool = False,
-        feedback: bool = False,
+        feedback: bool | str = False,
+        feedback_to: str | None = None,
     ) -> Any:
         """Start on Spark: the same answer, in many places.
 
@@ -405,7 +410,10 @@ class Query:
         Spark runs a batch when there is input. With `heartbeat="1 s"` time goes on without, so that a
         partition is found idle also when all others are. With `turnable` the handle has `turn`, by
         which the dial is turned while the query runs, with `feedback` it has `ignore`, by which it is
-        told what is no longer of interest; a checkpoint is with these or without.
+        told what is no longer of interest; a checkpoint is with these or without. With
+        `feedback_to="directory"` a query tells there up to when its answer is settled, and one that is
+        started with `feedback="directory"` no longer tells events that end before that: so a merge lets
+        replicas that lag skip what is past.
         """
         # Spark takes a second to import, which is for those who use it
         from slackwater.spark.handle import start  # noqa: PLC0415
@@ -423,6 +431,7 @@ class Query:
             heartbeat=None if heartbeat is None else duration(heartbeat),
             turnable=turnable,
             feedback=feedback,
+            feedback_to=feedback_to,
         )
 
     def open(
@@ -483,9 +492,12 @@ class RunningQuery:
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
 
-    def push(self, stream: Query, elements: Stream) -> list[Batch]:
-        """Take in some elements of a stream as one batch; what the query says to that."""
-        return self._execution.push(_source(stream), elements)
+    def push(self, stream: Query, elements: Stream, *, replica: str | None = None) -> list[Batch]:
+        """Take in some elements of a stream as one batch; what the query says to that.
+
+        Of a replicated stream it has to be said which replica tells them; a new one is attached then.
+        """
+        return self._execution.push(_source(stream), elements, replica)
 
     def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> list[Batch]:
         """Turn the dial: how long to wait, how long to remember. What the query says to that.
@@ -512,11 +524,13 @@ class RunningQuery:
         """
         return self._execution.ignore(*patterns)
 
-    def detach(self, stream: Query) -> list[Batch]:
+    def detach(self, stream: Query, *, replica: str | None = None) -> list[Batch]:
         """An input of a merge has broken off; the merge goes on with the others."""
-        return self._execution.detach(_node(stream, "detach"))
+        return self._execution.detach(_node(stream, "detach"), replica)
 
-    def attach(self, stream: Query, since: Instant | None = None) -> list[Batch]:
+    def attach(
+        self, stream: Query, since: Instant | None = None, *, replica: str | None = None
+    ) -> list[Batch]:
         """An input of a merge begins anew, with all that leads to it and to nothing else.
 
         It tells every event that ends at `since` or later, in its own order from the beginning; all
@@ -533,7 +547,7 @@ class RunningQuery:
         [insert(6, 8, k='y'), cti(7)]
         """
         start = BEGIN if since is None else chronon(since)
-        return self._execution.attach(_node(stream, "attach"), start)
+        return self._execution.attach(_node(stream, "attach"), start, replica)
 
     @property
     def output(self) -> Output:
@@ -782,7 +796,7 @@ def _group_apply(
 
 
 def _by_source(
-    inputs: Mapping[Query, Stream] | Iterable[tuple[Query, Element]],
+    inputs: Mapping[Query, Stream | Mapping[str, Stream]] | Iterable[tuple[Query, Element]],
 ) -> runtime.Inputs:
     if isinstance(inputs, Mapping):
         return {_source(query): given for query, given in inputs.items()}

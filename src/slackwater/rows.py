@@ -49,6 +49,7 @@ from slackwater.tables import (
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = [
+    "Committed",
     "Files",
     "Form",
     "Unread",
@@ -56,6 +57,7 @@ __all__ = [
     "from_changelog",
     "from_dataframe",
     "from_open_close",
+    "read_committed",
     "read_files",
 ]
 
@@ -111,11 +113,19 @@ class Files:
 
 
 @dataclass(frozen=True)
+class Committed:
+    """The answers of other queries, in directories that match a pattern."""
+
+    directory: str
+    per_batch: int | None
+
+
+@dataclass(frozen=True)
 class Unread:
     """Rows that are still to be read, and how: for `Query.start`."""
 
     frame: Any
-    """a streaming DataFrame, or `Files`"""
+    """a streaming DataFrame, or `Files`, `Committed`, `Kafka`"""
     form: Form
     partition: str | None
     """the column that says which partition of the source a row comes from; else there is one"""
@@ -147,6 +157,23 @@ def read_files(
     files = Files(directory, form, per_batch)
     columns = Form(vs, ve, unbounded, kind, new_ve, count, pattern)
     return Unread(files, columns, partition, progress or Progress())
+
+
+def read_committed(
+    directory: str, *, progress: Progress | None = None, per_batch: int | None = None
+) -> Unread:
+    """The answer of another query on Spark as a stream, for `Query.start`.
+
+    `directory` is where that query's `sinks.Parquet` writes. Whole batches are read, each once, in their
+    order, with how far the answer is settled behind each; what a killed query has left half-written is
+    not. It may be a pattern, such as "answers/copy-*": then every directory that matches it, also those
+    that come to be while the query runs, is a partition of the stream, or a replica of a replicated one,
+    called as it is. At most `per_batch` batches are read at once.
+    """
+    if per_batch is not None and per_batch < 1:
+        raise PlanError("at least one batch is read at once", detail=f"per_batch={per_batch!r}")
+    form = Form("vs", "ve", kind="kind", new_ve="new_ve")
+    return Unread(Committed(directory.rstrip("/"), per_batch), form, None, progress or Progress())
 
 
 @overload

@@ -1,16 +1,14 @@
 """One bucket of one stage at work: the parcels of a batch go in, and parcels come out.
 
 The rows of each input enter in the order of their origins, then the promise that all origins together
-allow. Rows of a source that break a promise of their own origin are refused before that (ctis.py). What
+allow (entrance.py); the replicas of a stream enter a merge each by itself (replicas.py). What
 leaves the stage is spread over the buckets of those who read it; every one of them gets a parcel, if
 only with the promise. So a batch is atomic for a stage: all of its input, and nothing of the next.
 
 How far the sources have come is told to every bucket alike, so that what operators wait for and forget
-does not depend on how rows were spread. A stream that is all in one bucket is closed in the others from
-the beginning: nothing of it can come there. What a policy has made late goes to the ledger, and with it
-every later element that continues it; what was set aside is remembered until the promise has passed it.
-How the dial was turned, and what is no longer of interest, comes as a parcel, too, and counts before the
-rows of its batch: in all stages alike, so that no stage waits for what an earlier one leaves out.
+does not depend on how rows were spread. How the dial was turned, what is no longer of interest and which
+replicas come and go, comes as a parcel, too, and counts before the rows of its batch: in all stages
+alike, so that no stage waits for what an earlier one leaves out.
 What is broadcast is judged, and computed with, in every bucket alike. Bucket 0 speaks for all of them:
 it writes the ledger, and sends on what leaves.
 
@@ -21,16 +19,15 @@ plain data, which follows from the parcels of all batches so far and from nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from slackwater.admission import Admission
 from slackwater.consistency import Dial
-from slackwater.distributed.controls import read_control
-from slackwater.distributed.ctis import kept
+from slackwater.distributed.controls import Attached, Detached, Ignored, Outdated, read_control
+from slackwater.distributed.entrance import Entered, Entrance, Heard, Judging
 from slackwater.distributed.mending import Mender, Partition
 from slackwater.distributed.parcels import (
     CONTROL,
@@ -44,24 +41,20 @@ from slackwater.distributed.parcels import (
     pack_promises,
     shared,
 )
-from slackwater.distributed.pledges import Pledges, routed
+from slackwater.distributed.pledges import routed
 from slackwater.distributed.program import Program
-from slackwater.distributed.progress import Frontier, follow
-from slackwater.distributed.repeats import Repeats
-from slackwater.events import Batch, Control
+from slackwater.distributed.progress import follow
+from slackwater.distributed.replicas import Entering, Replicas
+from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
-from slackwater.operators.buffer import Buffer
 from slackwater.operators.combined import together
-from slackwater.operators.finalize import given_up_among
-from slackwater.plan.consequences import Changed
 from slackwater.plan.exchanges import ORIGIN, Feed
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.policies import Progress
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise, Punctuation, Reached
 from slackwater.runtime.dataflow import Dataflow
-from slackwater.runtime.edge import Edge
-from slackwater.times import BEGIN, INF, show
+from slackwater.times import BEGIN, INF
 
 _BEHIND = "~"
 """the name of a part that is behind the rows of a bucket, which have none"""
@@ -85,6 +78,8 @@ class Standing:
     """what holds it back: a partition of a source, followed back to it through earlier stages"""
     promises: dict[str, int] = field(default_factory=dict)
     """what each source has promised that enters here"""
+    replicas: dict[str, dict[str, int]] = field(default_factory=dict)
+    """how far each replica is of a replicated one"""
     state_bytes: int = 0
     """how much memory it takes, when that was looked at last"""
     link: str = ""
@@ -105,18 +100,16 @@ class Remembered:
     """What a bucket needs to go on from here."""
 
     operators: list[Any]
-    validators: list[Admission | None]
-    frontiers: list[Frontier]
-    pledges: list[Pledges]
+    entrances: list[Entered | dict[str, Entering]]
+    watched: list[Entered]
     promised: list[int]
-    repeats: list[Repeats]
     reached: list[Reached]
-    lost: list[Buffer]
-    """of each input: what was late, and may be continued"""
     mended: list[dict[str, Partition]]
     dial: Dial | None
     unwanted: list[Promises | None]
     """of each exit: what is of no interest any more"""
+    outdated: list[int]
+    """... and before which time events end that are of none"""
     now: int
 
 
@@ -148,26 +141,15 @@ class Bucket:
             Mender(program, mending, number, ledger=ledger, consequences=consequences, now=self._clock)
             for mending in plan.mends
         ]
-        self._edges = [
-            Edge(feed.entrance, program.on_invalid, self._ledger(broadcast=feed.broadcast), consequences)
-            if isinstance(feed.node, Source) and feed.has_partitions
-            else None
-            for feed in self._feeds
-        ]
         self._combining = [
             None if feed.source is None else program.combining(feed.source) for feed in self._feeds
         ]
-        self._frontiers = [Frontier(self._policy(feed)) for feed in self._feeds]
-        self._frontiers += (Frontier(program.policy(source)) for source in self._watched_sources())
-        nodes = [*(feed.node for feed in self._feeds), *program.watched(stage)]
-        self._is_raw = [isinstance(node, Source) for node in nodes]
-        """whether a stream comes from where it is read: who reads it sends only what there is"""
-        self._pledges = [Pledges(feed.entrance.schema, feed.spread) for feed in self._feeds]
-        self._lost = [Buffer(feed.entrance.schema, timed=False) for feed in self._feeds]
+        self._entrances = [self._entered(feed) for feed in self._feeds]
+        self._watched = [self._opened(feed, self._policy(feed)) for feed in program.watched_feeds(stage)]
+        """streams that do not enter here, but whose promise an idle source would follow"""
         self._promised = [BEGIN for _ in self._exits]
         self._patterns: list[list[Promise]] = [[] for _ in self._exits]
         """what has left through each exit, promised of payloads, and was not sent yet"""
-        self._repeats = [Repeats() for _ in self._feeds]
         self._reached = [Reached(BEGIN, BEGIN) for _ in self._exits]
         self._dial: Dial | None = None
         leaving = (*self._exits, *(mending.node for mending in plan.mends))
@@ -179,17 +161,24 @@ class Bucket:
         ]
         """of each exit: the inputs that it is made of"""
 
+    def _entered(self, feed: Feed) -> Entrance | Replicas:
+        """How a stream enters here."""
+        policy = self._policy(feed)
+        if not feed.entrance.replicated:
+            return self._opened(feed, policy)
+        return Replicas(
+            feed, policy, partial(self._opened, feed), self._dataflow, heeding=self._program.tells_back
+        )
+
+    def _opened(self, feed: Feed, policy: Progress) -> Entrance:
+        ledger = self._ledger(broadcast=feed.broadcast)
+        judging = Judging(self._program.on_invalid, ledger, self._dataflow.consequences)
+        return Entrance(feed, policy, judging, is_void=not feed.columns and self.number > 0)
+
     def _policy(self, feed: Feed) -> Progress:
         if feed.source is None:
             return Progress(partitions=self._program.buckets)
         return self._program.policy(feed.source)
-
-    def _watched_sources(self) -> Iterator[Source]:
-        everywhere = [feed for stage in self._program.cut.stages for feed in stage.feeds]
-        for node in self._program.watched(self.stage):
-            [source] = {feed.source for feed in everywhere if feed.node is node}
-            assert source is not None, "only sources are watched"
-            yield source
 
     def _clock(self) -> int:
         return self._now
@@ -204,7 +193,7 @@ class Bucket:
         """Take in all parcels of a batch, which was cut at that time."""
         # a batch without any parcel does not tell its time
         self._now = max(self._now, now)
-        by_feed: list[list[Parcel]] = [[] for _ in self._frontiers]
+        by_feed: list[list[Parcel]] = [[] for _ in (*self._entrances, *self._watched)]
         controls: list[Parcel] = []
         for parcel in parcels:
             if parcel.feed >= 0:
@@ -223,14 +212,18 @@ class Bucket:
                 out += self._addressed(mender.node, origin, batch, sender)
                 if promised:
                     out += self._pledged(mender.node, origin, promised)
-        told = [frontier.told for frontier in self._frontiers]
-        before = self._heard(arrived)
+        heard = self._heard(arrived)
         for place, feed in enumerate(self._feeds):
             # each row is counted where it enters the query
             if feed.node is feed.source and self._speaks(broadcast=feed.broadcast):
                 rows_in += sum(parcel.read for parcel in arrived[place])
-            if feed.has_partitions or feed.source is None:
-                self._take_in(place, arrived[place], before[place], told[place])
+            entrance, before = self._entrances[place], heard[place]
+            if isinstance(before, Heard):
+                if feed.has_partitions or feed.source is None:
+                    self._take_in(place, arrived[place], before)
+            else:
+                assert isinstance(entrance, Replicas), "they have said so much each"
+                entrance.take_in(arrived[place], before)
         for place, node in enumerate(self._exits):
             batch = self._left(place, node)
             if not self._speaks(broadcast=self._roots[place] in self._alike):
@@ -242,14 +235,30 @@ class Bucket:
         return Said(out, self._dataflow.ledger.take(), self._standing(rows_in, rows_out, taken_back))
 
     def _heed(self, control: Parcel) -> None:
-        told = read_control(control.data, self._program.schema)
-        if isinstance(told, Dial):
-            self._turn(told)
-            return
-        unwanted = self._program.unwanted(told)
-        for place, node in enumerate(self._exits):
-            if unwanted[node]:
-                self._dataflow.forgo(unwanted[node], place)
+        match read_control(control.data, self._program.schema):
+            case Dial() as dial:
+                self._turn(dial)
+            case Ignored(told):
+                unwanted = self._program.unwanted(told)
+                for place, node in enumerate(self._exits):
+                    if unwanted[node]:
+                        self._dataflow.forgo(unwanted[node], place)
+            case Outdated(before):
+                outdated = self._program.outdated(before)
+                for place, node in enumerate(self._exits):
+                    if node in outdated:
+                        self._dataflow.outdate(outdated[node], place)
+            case Attached(stream, name, since):
+                for replicas in self._replicas(stream):
+                    replicas.attach(name, since)
+            case Detached(stream, name):
+                for replicas in self._replicas(stream):
+                    replicas.detach(name)
+
+    def _replicas(self, stream: str) -> Iterator[Replicas]:
+        for each in self._entrances:
+            if isinstance(each, Replicas) and each.feed.entrance.stream_name == stream:
+                yield each
 
     def _turn(self, dial: Dial) -> None:
         self._dial = dial
@@ -257,60 +266,27 @@ class Bucket:
         for mender in self._menders:
             mender.turn(dial)
 
-    def _heard(self, arrived: list[list[Parcel]]) -> list[int]:
+    def _heard(self, arrived: list[list[Parcel]]) -> list[Heard | dict[str, Heard]]:
         """All origins have said how far they are; what was promised before that."""
-        before = [self._promise(place) for place in range(len(self._frontiers))]
-        for place, (frontier, parcels) in enumerate(zip(self._frontiers, arrived, strict=True)):
-            of_buckets = place < len(self._feeds) and self._feeds[place].source is None
-            for parcel in parcels:
-                frontier.hear(
-                    parcel.origin,
-                    promise=parcel.promise,
-                    latest=parcel.latest,
-                    now=self._now,
-                    slowest=parcel.slowest if of_buckets else parcel.latest,
-                    held_by=parcel.held_by,
-                    spoke=self._is_raw[place],
-                )
-        for frontier in self._frontiers:
-            frontier.advance(self._now)
+        own = len(self._entrances)
+        before = [each.hear(arrived[place], self._now) for place, each in enumerate(self._entrances)]
+        for watched, parcels in zip(self._watched, arrived[own:], strict=True):
+            watched.hear(parcels, self._now)
+        sources = [each for each in self._entrances if each.feed.has_partitions]
         follow(
-            [
-                frontier
-                for place, frontier in enumerate(self._frontiers)
-                if place >= len(self._feeds) or self._feeds[place].has_partitions
-            ],
+            [each.frontier for each in (*sources, *self._watched) if isinstance(each, Entrance)],
             self._now,
+            others=[each.promised for each in sources if isinstance(each, Replicas)],
         )
         return before
 
-    def _is_void(self, place: int) -> bool:
-        """Whether nothing of an input ever comes to this bucket."""
-        return place < len(self._feeds) and not self._feeds[place].columns and self.number > 0
-
-    def _promise(self, place: int) -> int:
-        """What an input has promised here: all, once it was heard of, if nothing of it ever comes."""
-        frontier = self._frontiers[place]
-        return INF if self._is_void(place) and frontier.began is not None else frontier.promised
-
-    def _take_in(self, place: int, parcels: list[Parcel], before: int, told_by: dict[str, int]) -> None:
-        feed, frontier = self._feeds[place], self._frontiers[place]
-        self._take_sums(place, [parcel for parcel in parcels if parcel.stands_for], before)
+    def _take_in(self, place: int, parcels: list[Parcel], heard: Heard) -> None:
+        entrance = self._entrances[place]
+        assert isinstance(entrance, Entrance), "replicas are taken in together"
+        self._take_sums(place, [parcel for parcel in parcels if parcel.stands_for], heard.before)
         as_read = [parcel for parcel in parcels if not parcel.stands_for]
-        patterns: dict[str, list[Promise]] = {}
-        fresh = self._fresh(place, as_read, told_by, patterns)
-        batch = Batch.concat([Batch.empty(feed.entrance.schema), *fresh])
-        batch = self._without_late(place, batch, before)
-        promise = self._promise(place)
-        told: list[Control] = [*self._pledges[place].hear(patterns, frontier.unended())]
-        told += [Punctuation(promise)] if promise > before else []
-        edge = self._edges[place]
-        parts = [batch.followed_by(told)] if edge is None else list(edge.admit(batch.followed_by(told)))
-        last = (placed.control for placed in parts[-1].controls)
-        reached = Reached(INF, BEGIN) if self._is_void(place) else frontier.reached
-        parts[-1] = parts[-1].followed_by([*last, reached])
-        for part in parts:
-            self._dataflow.push(feed.entrance, part)
+        for part in entrance.taken_in(as_read, heard):
+            self._dataflow.push(entrance.feed.entrance, part)
             self._dataflow.run_until_quiet()
         self._dataflow.run_sums()
 
@@ -327,65 +303,6 @@ class Bucket:
         sums = together([parcel.sums() for parcel in parcels])
         combining.require_promised(sums, before)
         aggregate.take_sums(sums)
-
-    def _fresh(
-        self,
-        place: int,
-        parcels: list[Parcel],
-        told_by: dict[str, int],
-        patterns: dict[str, list[Promise]],
-    ) -> Iterator[Batch]:
-        """The rows that have not been here before; of a source, those that keep their origin's promises.
-
-        What origins promise of payloads is put into `patterns`.
-        """
-        edge = self._edges[place]
-        for origin, own in groupby(parcels, lambda parcel: parcel.origin):
-            parts = self._parts(place, origin, own, patterns)
-            if edge is None:
-                yield from (rows for rows, _ in parts if rows.rows)
-            else:
-                told = replace(self._pledges[place].of(origin), cti=told_by.get(origin, BEGIN))
-                yield kept(edge, told, parts)
-
-    def _parts(
-        self, place: int, origin: str, parcels: Iterable[Parcel], patterns: dict[str, list[Promise]]
-    ) -> Iterator[tuple[Batch, list[Promise]]]:
-        """The rows of an origin, and what it promises behind them."""
-        schema = self._feeds[place].entrance.schema
-        for parcel in parcels:
-            if told := parcel.promises(schema):
-                patterns.setdefault(origin, []).extend(told)
-                yield Batch.empty(schema), told
-            elif parcel.rows or parcel.promise > BEGIN:
-                yield self._repeats[place].without(origin, *parcel.tagged(schema)), parcel.ctis
-
-    def _without_late(self, place: int, batch: Batch, before: int) -> Batch:
-        """What comes behind a promise that a policy has made in a source's name goes to the ledger."""
-        feed, lost = self._feeds[place], self._lost[place]
-        policy = self._frontiers[place].policy
-        if feed.source is None or (policy.lateness is None and policy.idle is None):
-            return batch
-        late = (batch.sync < before) | (before == INF)
-        gone = given_up_among(lost, batch, late)
-        lost.forget_ends_before(self._frontiers[place].promised)
-        if not gone.any():
-            return batch
-        name = feed.entrance.stream_name
-        ledger = self._ledger(broadcast=feed.broadcast)
-        rows = batch.where(gone)
-        change = Changed(rows.vs, rows.old_ve, rows.new_ve)
-        stretches = self._dataflow.consequences.of_output(feed.entrance, change).pairs()
-        for element, is_late, during in zip(rows, late[gone].tolist(), stretches, strict=True):
-            why = f"{name} was taken to be complete up to {show(before)}: {policy}"
-            ledger.write(
-                element,
-                reason="late",
-                place=name,
-                detail=why if is_late else "it continues what was late",
-                during=during,
-            )
-        return batch.where(~gone)
 
     def _left(self, place: int, node: Node) -> Batch:
         """What has left through an exit, and how far that has promised now."""
@@ -438,22 +355,13 @@ class Bucket:
 
     def _held_by(self, places: Iterable[int]) -> str:
         """What holds the least promise of some inputs back."""
-        place = min(places, key=self._promise)
-        return self._holder(place)
-
-    def _holder(self, place: int) -> str:
-        feed = self._feeds[place]
-        name, origin = self._frontiers[place].held_by(self._now)
-        if origin is not None and feed.source is None:
-            return origin.held_by
-        if not name or origin is None:
-            return f"{feed.entrance.stream_name}: {name}" if name else ""
-        return f"{feed.entrance.stream_name}, partition {name}"
+        least = min((self._entrances[place] for place in places), key=lambda each: each.promised)
+        return least.held_by(self._now)
 
     def _standing(self, rows_in: int, rows_out: int, taken_back: int) -> Standing:
         # what is mended here promises nothing before it is
         read = [place for place, feed in enumerate(self._feeds) if feed.columns != (ORIGIN,)]
-        places = [place for place in read if not self._is_void(place)] or read
+        places = [p for p in read if self._feeds[p].columns or self.number == 0] or read
         state_rows = sum(operator.describe().state_rows for operator in self._dataflow.operators)
         return Standing(
             self.stage,
@@ -462,12 +370,17 @@ class Bucket:
             rows_out,
             taken_back,
             state_rows + sum(mender.state_rows for mender in self._menders),
-            min(map(self._promise, places), default=BEGIN),
+            min((self._entrances[place].promised for place in places), default=BEGIN),
             self._held_by(places) if places else "",
             {
-                feed.source.stream_name: self._promise(place)
-                for place, feed in enumerate(self._feeds)
+                feed.source.stream_name: entrance.promised
+                for feed, entrance in zip(self._feeds, self._entrances, strict=True)
                 if feed.source is not None and feed.node is feed.source
+            },
+            {
+                each.feed.entrance.stream_name: each.standing
+                for each in self._entrances
+                if isinstance(each, Replicas)
             },
         )
 
@@ -475,31 +388,32 @@ class Bucket:
         """All that is needed to go on from here; it must be written down before the next step."""
         return Remembered(
             self._dataflow.snapshot(),
-            [None if edge is None else edge.validator for edge in self._edges],
-            self._frontiers,
-            self._pledges,
+            [entrance.remembered() for entrance in self._entrances],
+            [watched.remembered() for watched in self._watched],
             self._promised,
-            self._repeats,
             self._reached,
-            self._lost,
             [mender.remembered() for mender in self._menders],
             self._dial,
             self._dataflow.unwanted,
+            self._dataflow.outdated,
             self._now,
         )
 
     def restore(self, state: Remembered) -> None:
         """Go on from there."""
         self._dataflow.restore(state.operators)
-        for edge, validator in zip(self._edges, state.validators, strict=True):
-            if edge is not None and validator is not None:
-                edge.validator = validator
-        self._frontiers, self._promised = state.frontiers, state.promised
-        self._pledges = state.pledges
-        self._repeats = state.repeats
-        self._reached, self._lost = state.reached, state.lost
+        for entrance, entered in zip(self._entrances, state.entrances, strict=True):
+            if isinstance(entrance, Replicas):
+                assert isinstance(entered, dict), "there are several"
+                entrance.restore(entered)
+            else:
+                assert isinstance(entered, Entered), "there is one"
+                entrance.restore(entered)
+        for watched, each in zip(self._watched, state.watched, strict=True):
+            watched.restore(each)
+        self._promised, self._reached = state.promised, state.reached
         self._dial, self._now = state.dial, state.now
-        self._dataflow.unwanted = state.unwanted
+        self._dataflow.unwanted, self._dataflow.outdated = state.unwanted, state.outdated
         for mender, partitions in zip(self._menders, state.mended, strict=True):
             mender.restore(partitions, state.dial)
 

@@ -1,4 +1,5 @@
-"""What is said to a running query beside its inputs: how its dial is turned, what is of no interest.
+"""What is said to a running query beside its inputs: how its dial is turned, what is of no interest,
+which replicas of a stream come and go.
 
 It is written down as JSON, so that a directory of such files can be an input of Spark's. Promises are
 rows of a changelog inside of it, since a pattern may hold values of any type.
@@ -10,6 +11,7 @@ import base64
 import io
 import json
 from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -18,7 +20,52 @@ from slackwater.distributed.parcels import pack_promises
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.rows import from_changelog
 
-__all__ = ["pack_ignored", "pack_turn", "read_control"]
+__all__ = [
+    "Attached",
+    "Detached",
+    "Ignored",
+    "Outdated",
+    "Told",
+    "pack_ignored",
+    "pack_told",
+    "pack_turn",
+    "read_control",
+]
+
+
+class Ignored(NamedTuple):
+    """Rows of the answer with such payloads are no longer of interest."""
+
+    told: list[Promise]
+
+
+class Outdated(NamedTuple):
+    """Events of the answer that end before that time are no longer of interest."""
+
+    before: int
+
+
+class Attached(NamedTuple):
+    """A replica of a stream begins, complete from that time on."""
+
+    stream: str
+    replica: str
+    since: int
+
+
+class Detached(NamedTuple):
+    """A replica of a stream is not listened to any longer."""
+
+    stream: str
+    replica: str
+
+
+Told: TypeAlias = Dial | Ignored | Outdated | Attached | Detached
+_PLAIN: dict[str, type[Outdated] | type[Attached] | type[Detached]] = {
+    "outdated": Outdated,
+    "attached": Attached,
+    "detached": Detached,
+}
 
 
 def pack_turn(dial: Dial) -> str:
@@ -32,12 +79,20 @@ def pack_ignored(told: Sequence[Promise], schema: pl.Schema) -> str:
     return json.dumps({"ignored": base64.b64encode(pack_promises(told, schema)).decode()})
 
 
-def read_control(data: bytes | memoryview | str | None, schema: pl.Schema) -> Dial | list[Promise]:
+def pack_told(told: Outdated | Attached | Detached) -> str:
+    """What says it all by itself."""
+    return json.dumps({type(told).__name__.lower(): told._asdict()})
+
+
+def read_control(data: bytes | memoryview | str | None, schema: pl.Schema) -> Told:
     """What such a text says."""
     assert data is not None, "it says something"
     told = json.loads(bytes(data) if not isinstance(data, str) else data)
+    for name, kind in _PLAIN.items():
+        if name in told:
+            return kind(**told[name])
     if "ignored" not in told:
         return Dial(blocking=told["blocking"], memory=told["memory"], clock=Clock(told["clock"]))
     rows = pl.read_ipc_stream(io.BytesIO(base64.b64decode(told["ignored"])))
     placed = from_changelog(rows, schema).controls
-    return [each.control for each in placed if isinstance(each.control, Punctuation | Closings)]
+    return Ignored([p.control for p in placed if isinstance(p.control, Punctuation | Closings)])

@@ -17,9 +17,9 @@ from slackwater.consistency import OutputLatency
 from slackwater.distributed.combining import Combining, combining_of
 from slackwater.errors import PlanError
 from slackwater.plan.consequences import Consequences
-from slackwater.plan.exchanges import Cut, Stage, cut
+from slackwater.plan.exchanges import Cut, Feed, Stage, cut
 from slackwater.plan.functions import Function, functions_in
-from slackwater.plan.interest import unwanted_below
+from slackwater.plan.interest import outdated_below, unwanted_below
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.properties import infer, is_disordered, output_latencies
@@ -31,7 +31,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 11
+STATE_VERSION = 12
 """of what buckets remember; another one cannot be read"""
 
 
@@ -59,6 +59,8 @@ class Program:
     properties: StreamProperties = field(default_factory=StreamProperties)
     functions: tuple[Function, ...] = ()
     """the user's own, which expressions know by name only: they have to come along"""
+    tells_back: bool = False
+    """whether replicas are told what is of no interest of them any more"""
 
     @property
     def schema(self) -> pl.Schema:
@@ -83,7 +85,7 @@ class Program:
             if feed.node is node
         ]
         for number, stage in enumerate(self.cut.stages, 1):
-            watched = self.watched(number)
+            watched = [feed.node for feed in self.watched_feeds(number)]
             if node in watched:
                 to.append(Target(number, len(stage.feeds) + watched.index(node), None))
         return to
@@ -104,19 +106,25 @@ class Program:
         """What of every stream between two stages is of no interest, if that of the answer is not."""
         return unwanted_below(self.cut.root, output_latencies(self.cut.root), told)
 
-    def watched(self, number: int) -> list[Node]:
+    def outdated(self, before: int) -> dict[Node, int]:
+        """Before which times events end that every stream between two stages need not tell."""
+        return outdated_below(self.cut.root, output_latencies(self.cut.root), before)
+
+    def watched_feeds(self, number: int) -> list[Feed]:
         """Streams that do not enter a stage, but whose promise an idle source of it would follow."""
         entering = [feed for feed in self.stage(number).feeds if feed.has_partitions]
         if not any(f.source and self.policy(f.source).idle is not None for f in entering):
             return []
         here = [feed.source for feed in entering]
-        elsewhere: dict[Node, None] = {}
+        elsewhere: dict[Node, Feed] = {}
         for stage in self.cut.stages:
             for feed in stage.feeds:
-                # what is mended in a stage cannot be heard of in the same one
-                if feed.has_partitions and feed.source not in here and (number > 1 or not feed.mended):
-                    elsewhere[feed.node] = None
-        return list(elsewhere)
+                # replicas are heard by who merges them; what is mended in a stage, not in the same one
+                if not feed.has_partitions or feed.source in here or feed.entrance.replicated:
+                    continue
+                if number > 1 or not feed.mended:
+                    elsewhere.setdefault(feed.node, feed)
+        return list(elsewhere.values())
 
     def consequences(self, number: int) -> Consequences:
         """What follows, in the answer, from what nodes and entrances of a stage give up."""
@@ -163,6 +171,7 @@ def program_of(
     progress: Mapping[Source, Progress] | None = None,
     on_invalid: OnInvalid = RAISE,
     turnable: bool = False,
+    tells_back: bool = False,
 ) -> Program:
     """The program of a plan as it was written."""
     if buckets < 1:
@@ -190,8 +199,9 @@ def program_of(
     policies = {source.stream_name: policy for source, policy in (progress or {}).items()}
     functions = {each.column: each for node in walk(ready) for each in _functions(node)}
     return Program(
-        parts, buckets, of_stages, policies, on_invalid, infer(root)[root], tuple(functions.values())
-    )
+        parts, buckets, of_stages, policies, on_invalid, infer(root)[root], tuple(functions.values()),
+        tells_back,
+    )  # fmt: skip
 
 
 def _expressions(value: object) -> Iterator[pl.Expr]:

@@ -147,9 +147,12 @@ class Frontier:
         return name, awake[name]
 
 
-def follow(sources: Iterable[Frontier], now: int) -> None:
-    """Sources of which all partitions are idle promise what the least of the others does."""
-    awake: list[int] = []
+def follow(sources: Iterable[Frontier], now: int, others: Iterable[int] = ()) -> None:
+    """Sources of which all partitions are idle promise what the least of the others does.
+
+    `others` are promises of sources that follow nobody.
+    """
+    awake = [promised for promised in others if promised < INF]
     asleep: list[Frontier] = []
     for frontier in sources:
         if frontier.sleeps(now):

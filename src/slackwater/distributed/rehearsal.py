@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from slackwater.consistency import Dial
 from slackwater.distributed.bucket import Bucket, Said
 from slackwater.distributed.combining import Combiner
-from slackwater.distributed.controls import pack_ignored, pack_turn
+from slackwater.distributed.controls import (
+    Attached,
+    Detached,
+    Outdated,
+    pack_ignored,
+    pack_told,
+    pack_turn,
+)
 from slackwater.distributed.dispatch import Dispatch
 from slackwater.distributed.parcels import BEAT, CONTROL, PROMISED, SINK, Parcel, in_order
 from slackwater.distributed.pledges import Pledges
@@ -61,13 +68,15 @@ class Rehearsal:
         now: int = 0,
         turns: Sequence[Dial] = (),
         ignored: Sequence[Promise] = (),
+        told: Sequence[Outdated | Attached | Detached] = (),
     ) -> list[Said]:
         """Run one batch: for each source, the next elements of each of its partitions.
 
-        Before that the dial is turned, if it is, and what is of no interest is told.
+        Before that the dial is turned, if it is, and all else that there is to say is told.
         """
         controls = [pack_turn(dial) for dial in turns]
         controls += [pack_ignored(ignored, self._program.schema)] if ignored else []
+        controls += map(pack_told, told)
         parcels = list(self._to_all(now, controls))
         for source, partitions in given.items():
             for name, rows in partitions.items():
@@ -80,12 +89,12 @@ class Rehearsal:
                 own = [parcel for parcel in here if parcel.bucket == number]
                 self._random.shuffle(own)
                 bucket = self._buckets[stage, number]
-                told = bucket.step(own, now)
+                answer = bucket.step(own, now)
                 self._buckets[stage, number] = self._meddle(bucket)
-                parcels += told.parcels
-                self.ledger.extend(told.entries)
-                said.append(told)
-        self._promised = {k: v for told in said for k, v in told.standing.promises.items()}
+                parcels += answer.parcels
+                self.ledger.extend(answer.entries)
+                said.append(answer)
+        self._promised = {k: v for each in said for k, v in each.standing.promises.items()}
         self._deliver([parcel for parcel in parcels if parcel.stage == SINK])
         return said
 

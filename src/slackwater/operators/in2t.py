@@ -80,6 +80,14 @@ class In2t:
         """Nothing told."""
         return State(MergedEvents(self.schema, inputs))
 
+    def add_input(self, state: State) -> None:
+        """There is one more, which has none of the events."""
+        state.events.add_input()
+        none = np.zeros((len(state.ends), 1), dtype=np.int64)
+        size = state.events.size
+        none[:size, 0] = state.events.vs[:size]
+        state.ends = np.hstack([state.ends, none])
+
     def rows(self, state: State) -> int:
         """How many events are remembered."""
         return len(state.events)
@@ -179,7 +187,7 @@ class In2t:
         row = Batch(time, time, np.array([max(end, out)]), state.events.payload(np.array([node])))
         says = f"it ends at {show(end)}" if end > start else "there is none"
         shown = f"until {show(out)}" if out > start else "without it"
-        detail = f"input {port} says that {says}, the output was promised {shown}"
+        detail = f"input {inputs.names[port]} says that {says}, the output was promised {shown}"
         return Wrong.of(rule, row, port, detail=detail, against=against, with_output=with_output)
 
     def forget(self, state: State, inputs: Inputs, port: int) -> None:

@@ -109,6 +109,13 @@ class In3t:
         """Nothing told."""
         return State(MergedEvents(self.schema, inputs))
 
+    def add_input(self, state: State) -> None:
+        """There is one more, which has none of the events; the output stays the last."""
+        state.events.add_input()
+        for name, none in (("heads", -1), ("totals", 0)):
+            before = getattr(state, name)
+            setattr(state, name, np.insert(before, before.shape[1] - 1, none, axis=1))
+
     def rows(self, state: State) -> int:
         """How many events are remembered."""
         return len(state.events)
@@ -200,7 +207,7 @@ class In3t:
         time = np.array([start])
         end = max([*mine, *out], default=start + 1)
         row = Batch(time, time, np.array([end]), state.events.payload(np.array([node])))
-        detail = f"input {port} says that it ends at {mine}, the output was promised {out}"
+        detail = f"input {inputs.names[port]} says that it ends at {mine}, the output was promised {out}"
         against = [other for other in others if told[other] == mine]
         with_output = [other for other in others if told[other] == out]
         return Wrong.of(rule, row, port, detail=detail, against=against, with_output=with_output)

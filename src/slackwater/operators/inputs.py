@@ -32,6 +32,8 @@ class Inputs:
     """How the inputs stand, and how far the output has promised."""
 
     count: int
+    names: list[str] = field(init=False)
+    """what people call them"""
     attached: Mask = field(init=False)
     quarantined: Mask = field(init=False)
     since: Ints = field(init=False)
@@ -48,12 +50,22 @@ class Inputs:
     """the cti of the output"""
 
     def __post_init__(self) -> None:
+        self.names = [str(port) for port in range(self.count)]
         self.attached = np.ones(self.count, dtype=np.bool_)
         self.quarantined = np.zeros(self.count, dtype=np.bool_)
         self.heeding = np.zeros(self.count, dtype=np.bool_)
         self.since, self.stable, self.doubted = (
             np.full(self.count, BEGIN, dtype=np.int64) for _ in range(3)
         )
+
+    def add(self, called: str, *, heeding: bool) -> None:
+        """One more, which is not attached yet."""
+        self.names.append(called)
+        more = Inputs(1)
+        more.attached[:], more.heeding[:] = False, heeding
+        for each in ("attached", "quarantined", "since", "stable", "heeding", "doubted"):
+            setattr(self, each, np.append(getattr(self, each), getattr(more, each)))
+        self.count += 1
 
     def tell(self, port: int, cti: int) -> None:
         """An input has promised."""

@@ -31,6 +31,7 @@ Paper 2, Table II (Out3).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -61,6 +62,10 @@ class Index(Protocol):
 
     def open(self, inputs: int) -> Any:
         """Nothing told."""
+        ...
+
+    def add_input(self, state: Any) -> None:
+        """There is one more, which has told nothing."""
         ...
 
     def rows(self, state: Any) -> int:
@@ -104,12 +109,18 @@ class Merge:
         object.__setattr__(self, "index", _index_of(self.node, self.latency))
 
     def open(self) -> State:
-        """All inputs attached, nothing told."""
-        count = len(self.node.streams)
+        """All inputs attached, nothing told; of a replicated stream there are none yet."""
+        count = len(self.node.streams) if self.node.replicated is None else 0
         inputs = Inputs(count)
         known = infer(self.node, self.latency)
-        inputs.heeding[:] = [_may_mislead(stream, known[stream]) for stream in self.node.streams]
+        if count:
+            inputs.heeding[:] = [_may_mislead(stream, known[stream]) for stream in self.node.streams]
         return State(inputs, self.index.open(count))
+
+    def add_input(self, state: State, called: str, *, heeding: bool) -> None:
+        """One more replica, which is to be attached; `heeding`: it is told what is of no interest."""
+        state.inputs.add(called, heeding=heeding)
+        self.index.add_input(state.index)
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch | Answer:
         """What is shown of the rows; nothing of an input that is not attached."""
@@ -152,17 +163,21 @@ class Merge:
         """What becomes of contradictions: they stop the query, or somebody is set aside for them."""
         found: list[GivenUp] = []
         policy = self.node.policy
+
+        def called(ports: Iterable[int]) -> str:
+            return ", ".join(state.inputs.names[port] for port in ports)
+
         for each in wrong:
             [element] = each.row
-            who = ", ".join(map(str, each.against))
+            who = called(each.against)
             if each.is_missing and policy.gaps:
                 found.append(GivenUp(each.row, "missing", (f"input {who}: {each.detail}",)))
                 continue
             if policy.contradiction is not QUARANTINE:
                 raise OperatorError(
                     f"merge: the inputs contradict each other ({each.rule}): {element!r}",
-                    detail=f"{each.detail}; with the output: {list(each.with_output)}, "
-                    f"against it: {list(each.against)}",
+                    detail=f"{each.detail}; with the output: [{called(each.with_output)}], "
+                    f"against it: [{who}]",
                     hint="contradiction=sw.QUARANTINE goes on without the minority; gaps=True allows "
                     "inputs that lack elements",
                 )
@@ -170,7 +185,7 @@ class Merge:
             for port in outvoted:
                 self._detach(state, port)
                 state.inputs.quarantined[port] = True
-            names = ", ".join(map(str, outvoted)) or "nobody"
+            names = called(outvoted) or "nobody"
             found.append(
                 GivenUp(
                     each.row, "contradiction", (f"{each.rule}: {each.detail}; quarantined: {names}",)

@@ -84,6 +84,10 @@ class Apart:
         out, *others = (One(MergedEvents(self.schema, 1)) for _ in range(inputs + 1))
         return State(others, out)
 
+    def add_input(self, state: State) -> None:
+        """There is one more, with an index of its own."""
+        state.inputs.append(One(MergedEvents(self.schema, 1)))
+
     def rows(self, state: State) -> int:
         """How many events are remembered, in all indexes."""
         return sum(len(each.events) for each in (*state.inputs, state.out))

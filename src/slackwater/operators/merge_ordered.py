@@ -69,6 +69,11 @@ class InOrder:
         """Nothing told."""
         return State(inputs)
 
+    def add_input(self, state: State) -> None:
+        """There is one more, which has said nothing."""
+        state.inputs += 1
+        state.counts, state.last = np.append(state.counts, 0), np.append(state.last, BEGIN)
+
     def rows(self, state: State) -> int:
         """How many events are remembered."""
         return len(state.hashes) + (0 if state.keys is None else len(state.keys))
@@ -208,7 +213,8 @@ class InOrder:
 
 def _missed(inputs: Inputs, port: int, row: Batch) -> Wrong:
     """A row that the input lacks which has promised more than its start, and nobody else has told."""
-    detail = f"input {port} has it, input {inputs.leader} had promised up to {show(inputs.out)} without"
+    told, leads = inputs.names[port], inputs.names[inputs.leader]
+    detail = f"input {told} has it, input {leads} had promised up to {show(inputs.out)} without"
     return Wrong.of(HAS, row, port, detail=detail, against=[], with_output=[inputs.leader])
 
 

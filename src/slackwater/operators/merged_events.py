@@ -60,6 +60,11 @@ class MergedEvents:
         self.dead = np.empty(0, dtype=np.bool_)
         self.behind = [[] for _ in range(self.inputs)]
 
+    def add_input(self) -> None:
+        """There is one more, which has said nothing."""
+        self.inputs += 1
+        self.behind.append([])
+
     def __len__(self) -> int:
         return len(self.keys) - int(self.died[0])
 

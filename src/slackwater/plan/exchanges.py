@@ -468,7 +468,7 @@ def _feed(node: n.Node, columns: Columns, spread: Columns | None = None) -> Feed
     if isinstance(node, n.Source):
         # several partitions have no common order
         known = replace(node.properties, ordered=False, strictly_increasing=False)
-        entrance = n.Source(node.stream_name, dict(node.schema), known, node.disordered)
+        entrance = replace(node, columns=dict(node.schema), properties=known)
     else:
         source = _source_of(node)
         name = node.name if source is None else source.stream_name

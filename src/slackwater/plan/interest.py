@@ -51,12 +51,12 @@ from slackwater.plan.nodes import (
     Where,
     walk,
 )
-from slackwater.plan.properties import is_tumbling
+from slackwater.plan.properties import infer_at, is_tumbling
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise
-from slackwater.times import INF
+from slackwater.times import BEGIN, INF
 
-__all__ = ["outdated_of", "takes_time_from_rows", "unwanted_below", "unwanted_of"]
+__all__ = ["outdated_below", "outdated_of", "takes_time_from_rows", "unwanted_below", "unwanted_of"]
 
 _LEFT = 0
 _FAR = 2**61
@@ -146,6 +146,26 @@ def unwanted_below(
         stops = takes_time_from_rows(node, latencies[node])
         for port, child in enumerate(node.inputs):
             by_reader[child].append([] if stops else unwanted_of(node, port, found[node]))
+    return found
+
+
+def outdated_below(root: Node, latencies: Mapping[Node, OutputLatency], before: int) -> dict[Node, int]:
+    """Before which time events end that need not be told of nodes, if those of the root need not."""
+    order = list(walk(root))
+    known = infer_at(latencies, root)
+    by_reader: dict[Node, list[int]] = {node: [] for node in order}
+    by_reader[root].append(before)
+    found: dict[Node, int] = {}
+    for node in reversed(order):
+        # who may lengthen an event may bring it back
+        time = min(by_reader[node]) if known[node].never_lengthens else BEGIN
+        if time > BEGIN:
+            found[node] = time
+        for port, child in enumerate(node.inputs):
+            asked = None
+            if time > BEGIN and not takes_time_from_rows(node, latencies[node]):
+                asked = outdated_of(node, port, time)
+            by_reader[child].append(BEGIN if asked is None else asked)
     return found
 
 

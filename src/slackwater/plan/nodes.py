@@ -75,6 +75,13 @@ class Node:
 
     def __post_init__(self) -> None:
         require_free(self.schema)
+        for child in self.inputs:
+            if isinstance(child, Source) and child.replicated and not isinstance(self, Merge):
+                raise PlanError(
+                    f"{self.name} cannot read {child.stream_name!r}, which has several replicas",
+                    detail="each of them tells the whole stream, in its own way",
+                    hint="sw.merge(stream) makes one stream of them",
+                )
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -109,6 +116,8 @@ class Source(Node):
     properties: StreamProperties
     disordered: bool = False
     """elements come in any order, adjusts before what they adjust; external ctis say what is complete"""
+    replicated: bool = False
+    """it comes in any number of replicas, each of which tells all of it: for a merge"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -126,9 +135,16 @@ class Source(Node):
                 detail=f"it was declared {', '.join(known.names())}",
                 hint="these say something of the order in which elements come",
             )
+        if self.disordered and self.replicated:
+            raise PlanError(
+                f"{self.stream_name}: replicas of a disordered stream cannot be merged",
+                detail="a merge compares what they say, element by element",
+                hint="let each replica be a query that brings its elements into order (finalize)",
+            )
 
     def describe(self) -> str:
-        return f"{self.stream_name} disordered" if self.disordered else self.stream_name
+        how = " disordered" if self.disordered else " replicated" if self.replicated else ""
+        return f"{self.stream_name}{how}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -617,6 +633,18 @@ class Merge(Node):
             raise PlanError(f"merge: {self.policy!r} is no policy", hint="sw.merge_policy(...)")
         if self.algorithm == "R3-" and self.policy != MergePolicy():
             raise PlanError("merge: R3- knows no policies", hint="it is there to be compared with R3")
+        if self.replicated is None and any(_is_replicated(stream) for stream in self.streams):
+            raise PlanError(
+                "merge: a replicated stream is merged by itself",
+                detail=f"there are {len(self.streams)} streams",
+                hint="sw.merge(sw.merge(replicated), other)",
+            )
+
+    @property
+    def replicated(self) -> Source | None:
+        """The stream whose replicas are its inputs, as many as there come to be; else there is none."""
+        only = self.streams[0] if len(self.streams) == 1 else None
+        return only if isinstance(only, Source) and only.replicated else None
 
     def describe(self) -> str:
         asked = "" if self.algorithm == "auto" else f"{self.algorithm}, "
@@ -671,6 +699,10 @@ def over(node: Node, below: Sequence[Node], **settings: Any) -> Node:
         value = getattr(node, port)
         ports[port] = tuple(next(rest) for _ in value) if isinstance(value, tuple) else next(rest)
     return replace(node, **ports, **settings)
+
+
+def _is_replicated(node: Node) -> bool:
+    return isinstance(node, Source) and node.replicated
 
 
 def _unit(clock: Clock) -> str:

@@ -234,6 +234,24 @@ class Running:
         assert isinstance(self.step, Merge), "only a merge can do without"
         self._emit(self._told([self.step.detach(self.state, port)], []))
 
+    def add_input(self, called: str, *, heeding: bool) -> None:
+        """One more replica of the stream that a merge reads, which is to be attached."""
+        assert isinstance(self.step, Merge), "only a merge reads replicas"
+        self.step.add_input(self.state, called, heeding=heeding)
+        self._add_queue()
+
+    def _add_queue(self) -> None:
+        [stream] = self.node.inputs
+        self.inbound.append(Queue(len(self.inbound), stream.schema))
+        self.reached.append(Reached(BEGIN, BEGIN))
+
+    def restore_queues(self, queues: Sequence[tuple[Promises | None, int]]) -> None:
+        """What is of no interest of each input; of a replicated stream there may be more of them."""
+        while len(self.inbound) < len(queues):
+            self._add_queue()
+        for queue, each in zip(self.inbound, queues, strict=True):
+            queue.unwanted, queue.outdated = each
+
     def attach(self, port: int, since: int) -> None:
         """An input of a merge begins anew, complete from that time on."""
         assert isinstance(self.step, Merge), "only a merge can do without"
@@ -284,9 +302,10 @@ class Running:
 
     def _hear(self, port: int, told: Reached, answers: list[Answer], controls: list[Control]) -> None:
         """The sources of one input have come so far: what follows from that, and for the readers."""
-        before = _together(self.reached)
+        together = _foremost if isinstance(self.node, nodes.Merge) else _together
+        before = together(self.reached)
         self.reached[port] = told
-        now = _together(self.reached)
+        now = together(self.reached)
         if now == before:
             return
         if isinstance(self.step, ToldStep):
@@ -378,6 +397,11 @@ def _together(ports: Sequence[Reached]) -> Reached:
     return Reached(min(each.slowest for each in ports), max(each.furthest for each in ports))
 
 
+def _foremost(ports: Sequence[Reached]) -> Reached:
+    """Of inputs that tell the same, what the one says that has come furthest."""
+    return Reached(max(each.slowest for each in ports), max(each.furthest for each in ports))
+
+
 def _moved(node: Node, reached: Reached) -> Reached:
     """The same in the time of a node's output, which for the others is that of their input."""
     if not isinstance(node, AlterLifetime):
@@ -429,6 +453,12 @@ class Dataflow:
         told: bool = False,
         consequences: Consequences | None = None,
     ) -> None:
+        for root in roots:
+            if isinstance(root, Source) and root.replicated:
+                raise PlanError(
+                    f"{root.stream_name!r} has several replicas, and is not one stream",
+                    hint="sw.merge(stream) makes one of them",
+                )
         self._schedule = schedule
         self.consequences = consequences or Consequences(*roots)
         self.ledger = Ledger()
@@ -451,11 +481,12 @@ class Dataflow:
                 outbound[node] = outbound[node.input]
             else:
                 step = steps[node]
+                replicated = isinstance(node, nodes.Merge) and node.replicated is not None
                 inbound = [
                     Queue(port, child.schema, never_lengthens=known[child].never_lengthens)
-                    for port, child in enumerate(node.inputs)
+                    for port, child in enumerate(() if replicated else node.inputs)
                 ]
-                for child, queue in zip(node.inputs, inbound, strict=True):
+                for child, queue in zip(() if replicated else node.inputs, inbound, strict=True):
                     outbound[child].append(queue)
                 running = Running(
                     node, step, step.open(), inbound, self.ledger, self.consequences, on_invalid,
@@ -487,6 +518,29 @@ class Dataflow:
         """Put a batch into the queues of a source's readers."""
         for queue in self._entrances[source]:
             queue.put(batch)
+
+    def push_replica(self, source: Node, port: int, batch: Batch) -> None:
+        """Put a batch of a replica into the queues of the merges that read it."""
+        for merge in self._readers_of(source):
+            merge.inbound[port].put(batch)
+
+    def attach_replica(self, source: Node, port: int, called: str, since: int, *, heeding: bool) -> None:
+        """A replica begins, complete from that time on: a new one, or one that was there before."""
+        for merge in self._readers_of(source):
+            if port == len(merge.inbound):
+                merge.add_input(called, heeding=heeding)
+            merge.attach(port, since)
+        self.run_until_quiet()
+
+    def detach_replica(self, source: Node, port: int) -> None:
+        """A replica is not listened to any longer."""
+        for merge in self._readers_of(source):
+            merge.detach(port)
+        self.run_until_quiet()
+
+    def _readers_of(self, source: Node) -> list[Running]:
+        """The merges of a replicated stream."""
+        return [merge for merge in self.merges if merge.node.inputs == (source,)]
 
     def run_until_quiet(self) -> None:
         """Run operators until no queue holds anything.
@@ -555,6 +609,16 @@ class Dataflow:
         self._sinks[root].forgo(told)
         self.run_until_quiet()
 
+    def outdate(self, before: int, root: int = 0) -> None:
+        """Events of an output that end before a time are no longer of interest.
+
+        No event of it is ever lengthened: whoever says so knows that of the whole plan.
+        """
+        assert not any(operator.ready for operator in self.operators), "it is said when all is quiet"
+        self._sinks[root].never_lengthens = True
+        self._sinks[root].outdate(before)
+        self.run_until_quiet()
+
     @property
     def unwanted(self) -> list[Promises | None]:
         """What of each output is of no interest any more, if anybody has said so."""
@@ -564,6 +628,16 @@ class Dataflow:
     def unwanted(self, told: Sequence[Promises | None]) -> None:
         for sink, each in zip(self._sinks, told, strict=True):
             sink.unwanted = each
+
+    @property
+    def outdated(self) -> list[int]:
+        """Before which time events of each output end that are of no interest."""
+        return [sink.outdated for sink in self._sinks]
+
+    @outdated.setter
+    def outdated(self, before: Sequence[int]) -> None:
+        for sink, each in zip(self._sinks, before, strict=True):
+            sink.outdated = each
 
     def snapshot(self) -> list[Any]:
         """The state of every operator, inputs before readers, with what it has said and heard."""
@@ -581,9 +655,8 @@ class Dataflow:
     def restore(self, states: list[Any]) -> None:
         """Put the operators into the state of a snapshot of the same plan."""
         for operator, (state, promised, reached, queues) in zip(self.operators, states, strict=True):
+            operator.restore_queues(queues)
             operator.state, operator.promised, operator.reached = state, promised, reached
-            for queue, each in zip(operator.inbound, queues, strict=True):
-                queue.unwanted, queue.outdated = each
 
     def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

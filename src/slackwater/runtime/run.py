@@ -7,8 +7,9 @@ what arrives at the end is appended to the output.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, zip_longest
 from operator import index
 from typing import Any
@@ -32,12 +33,13 @@ from slackwater.punctuations import Punctuation
 from slackwater.rows import changelog
 from slackwater.runtime.dataflow import Dataflow, Running
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
+from slackwater.runtime.replicas import Entered, Replicas
 from slackwater.times import BEGIN, INF, Duration, Times
 from slackwater.validity import StreamProperties
 
 __all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run", "without_time"]
 
-Inputs = Mapping[Source, Stream] | Iterable[tuple[Source, Element]]
+Inputs = Mapping[Source, Stream | Mapping[str, Stream]] | Iterable[tuple[Source, Element]]
 
 
 class Output:
@@ -141,23 +143,41 @@ class Execution:
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
         )
         self._root, self._on_invalid = root, on_invalid
-        self.edges = {source: self._edge(source) for source in self._dataflow.sources}
+        self.edges = {s: self._edge(s) for s in self._dataflow.sources if not s.replicated}
+        self._replicas = {
+            s: Replicas(s, self._edge, self._dataflow) for s in self._dataflow.sources if s.replicated
+        }
+
+    def read(self, source: Source, stream: Stream) -> Batch:
+        """Elements of a source as a batch."""
+        return (self.edges.get(source) or self._edge(source)).read(stream)
 
     def _edge(self, source: Source) -> Edge:
         ledger, consequences = self.output.ledger, self._dataflow.consequences
         return Edge(source, self._on_invalid, ledger, consequences)
 
-    def push(self, source: Source, stream: Stream) -> list[Batch]:
-        """Take in some elements as one batch; the batches that this adds to the output."""
-        require_sources(self.edges, [source])
+    @property
+    def sources(self) -> list[Source]:
+        """The streams that it reads."""
+        return [*self._dataflow.sources]
+
+    def push(self, source: Source, stream: Stream, replica: str | None = None) -> list[Batch]:
+        """Take in some elements as one batch; the batches that this adds to the output.
+
+        Of a replicated stream, those of one replica; nothing of one that is detached.
+        """
+        require_sources(self.sources, [source])
         self._refuse_when_stopped()
-        edge = self.edges[source]
+        entrance = self._entrance(source, replica)
+        if entrance is None:
+            return []
+        put, edge = entrance
         said: list[Batch] = []
         # until the batch is through: whatever ends it half way, what would follow could not be trusted
         self._stopped_by = "an interruption in the middle of a batch"
         try:
             for admitted in edge.admit(edge.read(stream)):
-                self._dataflow.push(source, admitted)
+                put(admitted)
                 self._dataflow.run_until_quiet()
                 said += self._dataflow.take_output()
         except SlackwaterError as failure:
@@ -167,6 +187,24 @@ class Execution:
         for batch in said:
             self.output.append(batch)
         return said
+
+    def _entrance(
+        self, source: Source, replica: str | None
+    ) -> tuple[Callable[[Batch], None], Edge] | None:
+        """Where elements go, and what judges them before; None if nobody listens."""
+        if source.replicated:
+            found = self._replicas[source].of(replica)
+            if found is None:
+                return None
+            port, edge = found
+            return partial(self._dataflow.push_replica, source, port), edge
+        if replica is not None:
+            raise PlanError(
+                f"{source.stream_name} has no replicas",
+                detail=f"replica={replica!r}",
+                hint="sw.stream(..., replicated=True) has",
+            )
+        return partial(self._dataflow.push, source), self.edges[source]
 
     def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> list[Batch]:
         """Turn the dial, from the next element on; what is not given stays. What that releases."""
@@ -180,16 +218,22 @@ class Execution:
         self._dataflow.turn(self._dial)
         return self._said()
 
-    def detach(self, stream: Node) -> list[Batch]:
+    def detach(self, stream: Node, replica: str | None = None) -> list[Batch]:
         """An input of a merge has broken off: the merge goes on with the others. What that releases."""
         self._refuse_when_stopped()
+        if isinstance(stream, Source) and stream in self._replicas:
+            self._replicas[stream].detach(replica)
+            return self._said()
         merge, port = self._input(stream)
         self._dataflow.detach(merge, port)
         return self._said()
 
-    def attach(self, stream: Node, since: int = BEGIN) -> list[Batch]:
+    def attach(self, stream: Node, since: int = BEGIN, replica: str | None = None) -> list[Batch]:
         """An input of a merge begins anew: it tells every event that ends at that time or later."""
         self._refuse_when_stopped()
+        if isinstance(stream, Source) and stream in self._replicas:
+            self._replicas[stream].attach(replica, since)
+            return self._said()
         merge, port = self._input(stream)
         for source in self._dataflow.attach(merge, port, since):
             self.edges[source] = self._edge(source)
@@ -252,6 +296,7 @@ class Execution:
             self.output.promised,
             self._dial,
             self.output.ignored,
+            [replicas.remembered() for replicas in self._replicas.values()],
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -259,6 +304,8 @@ class Execution:
         for edge, validator in zip(self.edges.values(), snapshot.edges, strict=True):
             edge.validator = validator
         self._dataflow.restore(snapshot.operators)
+        for replicas, entered in zip(self._replicas.values(), snapshot.replicas, strict=True):
+            replicas.restore(entered)
         self.output.promised = snapshot.promised
         self._dial = snapshot.dial
         self.output.ignored = snapshot.ignored
@@ -329,6 +376,8 @@ class Snapshot:
     """where the dial stands, if it can be turned"""
     ignored: Promises | None = None
     """what is of no interest any more"""
+    replicas: list[Entered] = field(default_factory=list)
+    """of each replicated source"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,34 +401,56 @@ def run(root: Node, inputs: Inputs, *, batch: int = 1000, on_invalid: OnInvalid 
     if size < 1:
         raise PlanError("a batch holds one element or more", detail=f"batch={batch!r}")
     execution = Execution(root, on_invalid=on_invalid)
-    for source, part in _arrivals(execution.edges, inputs, size):
-        execution.push(source, part)
+    for arrival in _arrivals(execution, inputs, size):
+        execution.push(*arrival)
     return execution.output
 
 
-def _arrivals(edges: Mapping[Source, Edge], inputs: Inputs, size: int) -> Iterator[tuple[Source, Batch]]:
+Arrival = tuple[Source, Batch, str | None]
+
+
+def _arrivals(execution: Execution, inputs: Inputs, size: int) -> Iterator[Arrival]:
     """Batches in the order in which they arrive."""
+    sources = execution.sources
     if isinstance(inputs, Mapping):
-        require_sources(edges, inputs)
-        _require_all(edges, inputs)
-        streams = [(source, edges[source].read(stream)) for source, stream in inputs.items()]
-        turns = zip_longest(*(stream.split(size) for _, stream in streams))
+        require_sources(sources, inputs)
+        _require_all(sources, inputs)
+        streams = [
+            (source, execution.read(source, stream), replica)
+            for source, given in inputs.items()
+            for replica, stream in _by_replica(source, given)
+        ]
+        turns = zip_longest(*(stream.split(size) for _, stream, _ in streams))
         for turn in turns:
-            for (source, _), part in zip(streams, turn, strict=True):
+            for (source, _, replica), part in zip(streams, turn, strict=True):
                 if part is not None:
-                    yield source, part
+                    yield source, part, replica
         return
     script = list(inputs)
-    require_sources(edges, dict.fromkeys(source for source, _ in script))
+    require_sources(sources, dict.fromkeys(source for source, _ in script))
     for source, run_of_one in groupby(script, key=lambda pair: pair[0]):
-        for part in edges[source].read(element for _, element in run_of_one).split(size):
-            yield source, part
+        for part in execution.read(source, (element for _, element in run_of_one)).split(size):
+            yield source, part, None
 
 
-def require_sources(edges: Mapping[Source, Edge], given: Iterable[Source]) -> None:
-    names = ", ".join(source.stream_name for source in edges)
+def _by_replica(source: Source, given: Any) -> Iterator[tuple[str | None, Stream]]:
+    """Of a replicated stream, what each replica tells."""
+    if not source.replicated:
+        yield None, given
+        return
+    if not isinstance(given, Mapping):
+        raise PlanError(
+            f"{source.stream_name} has replicas, and it is not said which of them tells what",
+            detail=f"its input is of type {type(given).__name__}",
+            hint='run({stream: {"a": elements, "b": elements}})',
+        )
+    yield from given.items()
+
+
+def require_sources(sources: Sequence[Source], given: Iterable[Source]) -> None:
+    names = ", ".join(source.stream_name for source in sources)
     for source in given:
-        if source not in edges:
+        if source not in sources:
             raise PlanError(
                 f"the query does not read {getattr(source, 'stream_name', source)!r}",
                 detail=f"it reads: {names}",
@@ -387,8 +458,8 @@ def require_sources(edges: Mapping[Source, Edge], given: Iterable[Source]) -> No
             )
 
 
-def _require_all(edges: Mapping[Source, Edge], given: Mapping[Source, Stream]) -> None:
-    for source in edges:
+def _require_all(sources: Sequence[Source], given: Mapping[Source, object]) -> None:
+    for source in sources:
         if source not in given:
             raise PlanError(
                 f"no input for {source.stream_name!r}",

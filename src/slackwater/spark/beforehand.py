@@ -22,7 +22,7 @@ from slackwater.distributed.program import Program
 from slackwater.errors import PlanError
 from slackwater.persistence import is_carried
 from slackwater.plan.nodes import Node, Source, walk
-from slackwater.rows import Files, Unread
+from slackwater.rows import Committed, Files, Unread
 from slackwater.spark import kafka_sink
 from slackwater.spark.parquet import Parquet
 from slackwater.spark.receiving import Sink
@@ -88,7 +88,7 @@ def _require_readable(source: Source, given: object) -> None:
             hint="sw.from_dataframe of a streaming DataFrame, sw.read_files or sw.read_kafka; "
             "rows that are at hand go to run(), or into files",
         )
-    if isinstance(given.frame, Files | Kafka):
+    if isinstance(given.frame, Files | Committed | Kafka):
         return
     if not isinstance(given.frame, DataFrame):
         raise PlanError(f"{name}: {_shown(given.frame)} is not a DataFrame of Spark")

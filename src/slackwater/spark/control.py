@@ -1,9 +1,11 @@
 """What enters a query beside its sources: what is said to it while it runs, and that time goes on.
 
 A running query of Spark cannot gain a source. So one that is to be spoken to has one more from the
-beginning: a directory under its checkpoint. A file there is one turn of the dial, or what is no longer
-of interest; Spark's offsets say which batch it belongs to, so that a repeated batch is told the same.
-With a heartbeat there is another, which counts seconds.
+beginning: a directory under its checkpoint. A file there is one turn of the dial, what is no longer
+of interest, or that a replica comes or goes; Spark's offsets say which batch it belongs to, so that a
+repeated batch is told the same.
+With a heartbeat there is another, which counts seconds. And what a query tells others (`Feedback`) they
+read from a directory in the same way.
 
 Both become parcels without rows, for every bucket of every stage. Spark makes them itself, for they need
 nothing of ours.
@@ -19,26 +21,24 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from slackwater.consistency import Dial
-from slackwater.distributed.controls import read_control
+from slackwater.distributed.controls import Outdated, Told, pack_told, read_control
 from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import BEAT, CONTROL
 from slackwater.distributed.program import Program
 from slackwater.errors import PlanError
-from slackwater.punctuations import Promise
 from slackwater.spark.reading import ANY_AGE
 from slackwater.times import BEGIN
 
-__all__ = ["Controls", "beats"]
+__all__ = ["Controls", "Feedback", "beats"]
 
 _SECOND = 1_000_000
 
 
 class Controls:
-    """The directory of a query's control files."""
+    """A directory of control files: a query's own, or one in which another tells it something."""
 
-    def __init__(self, checkpoint: str) -> None:
-        self.directory = f"{checkpoint.rstrip('/')}/control"
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
         self._place = Directory(self.directory)
         # Spark reads it from the beginning
         self._place.files.create_dir(self._place.root)
@@ -47,7 +47,7 @@ class Controls:
         names = (name.partition(".") for name in self._place.listed())
         return sorted(int(number) for number, _, kind in names if kind == "json")
 
-    def said(self, schema: pl.Schema) -> list[Dial | list[Promise]]:
+    def said(self, schema: pl.Schema) -> list[Told]:
         """All that was said so far."""
         files = (json.loads(self._place.read(f"{number:09d}.json")) for number in self._numbers())
         return [read_control(each["told"], schema) for each in files]
@@ -64,6 +64,23 @@ class Controls:
         read = spark.readStream.schema("number bigint, told string")
         rows = read.options(**ANY_AGE).json(self.directory)
         return _to_all(rows, program, CONTROL, f.col("number"), f.col("told").cast("binary"))
+
+
+class Feedback:
+    """What a query tells those whose answers it reads: up to when their events are of no interest.
+
+    Times only grow, and may be told twice: whoever hears of a later one has heard of all.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._controls = Controls(directory)
+        self._told = BEGIN
+
+    def tell(self, before: int) -> None:
+        """Events that end before that time are of no interest any more."""
+        if before > self._told:
+            self._told = before
+            self._controls.add(pack_told(Outdated(before)))
 
 
 def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import polars as pl
@@ -19,7 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.consistency import MIDDLE, Dial
 from slackwater.distributed.allocation import KEPT
 from slackwater.distributed.bucket import Standing
-from slackwater.distributed.controls import pack_ignored, pack_turn
+from slackwater.distributed.controls import (
+    Attached,
+    Detached,
+    Ignored,
+    pack_ignored,
+    pack_told,
+    pack_turn,
+)
 from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import PROMISED, Parcel, from_arrow, in_order
 from slackwater.distributed.pledges import Pledges
@@ -45,7 +52,7 @@ from slackwater.spark.beforehand import (
     require_trigger,
     require_types,
 )
-from slackwater.spark.control import Controls, beats
+from slackwater.spark.control import Controls, Feedback, beats
 from slackwater.spark.declared import declared
 from slackwater.spark.failure import failure_of
 from slackwater.spark.inputs import known
@@ -83,6 +90,8 @@ class Standings:
     """how many entries the ledger has"""
     held_by: str = ""
     """what holds the promise back: a partition of a source"""
+    replicas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """of each replicated stream, how far each of its replicas is that is attached"""
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class Spoken:
         """What was said before a restart holds after it."""
         said = controls.said(schema)
         turns = [each for each in said if isinstance(each, Dial)]
-        ignored = [told for each in said if not isinstance(each, Dial) for told in each]
+        ignored = [told for each in said if isinstance(each, Ignored) for told in each.told]
         return cls(controls, turns[-1] if turns else dial, tuple(ignored))
 
 
@@ -192,6 +201,7 @@ class SparkQuery:
             sum(standing.state_bytes for standing in standings),
             len(self.ledger),
             held_by,
+            {stream: told for standing in standings for stream, told in standing.replicas.items()},
         )
 
     @property
@@ -289,6 +299,36 @@ class SparkQuery:
         spoken.controls.add(pack_ignored(told, self._program.schema))
         self._spoken = replace(spoken, ignored=(*spoken.ignored, *told))
 
+    def attach(self, stream: Any, replica: str, since: Instant = BEGIN) -> None:
+        """A replica of a stream begins, or begins anew, with the next batch.
+
+        It tells every event that ends at that time or later. One that tells everything need not be
+        attached: it is when it is found. Written under the checkpoint, as turns of the dial are.
+        """
+        told = Attached(self._replicated(stream).stream_name, replica, chronon(since))
+        self._controls_for_replicas().add(pack_told(told))
+
+    def detach(self, stream: Any, replica: str) -> None:
+        """A replica of a stream is not listened to any longer, from the next batch on."""
+        told = Detached(self._replicated(stream).stream_name, replica)
+        self._controls_for_replicas().add(pack_told(told))
+
+    def _controls_for_replicas(self) -> Controls:
+        controls = self._spoken.controls
+        assert controls is not None, "a query with replicas can be spoken to"
+        return controls
+
+    def _replicated(self, stream: Any) -> Source:
+        """The stream, which is given as the query that it is."""
+        name = getattr(getattr(stream, "node", stream), "stream_name", None)
+        for source in self._program.sources:
+            if source.replicated and source.stream_name == name:
+                return source
+        raise PlanError(
+            f"{stream!r} is not a replicated stream of this query",
+            hint="sw.stream(..., replicated=True), read by sw.merge(stream)",
+        )
+
     def process_all_available(self) -> None:
         """Wait until everything that has arrived is processed. Raises if the query has failed."""
         try:
@@ -320,7 +360,8 @@ def start(
     trigger: Mapping[str, Any] | None = None,
     heartbeat: int | None = None,
     turnable: bool = False,
-    feedback: bool = False,
+    feedback: bool | str = False,
+    feedback_to: str | None = None,
 ) -> SparkQuery:
     """Start a plan on Spark."""
     trigger = {"processingTime": "0 seconds"} if trigger is None else trigger
@@ -352,24 +393,30 @@ def start(
         progress={source: given.progress for source, given in inputs.items()},
         on_invalid=on_invalid,
         turnable=turnable,
+        tells_back=feedback_to is not None,
     )
     require_types(program, sink)
     query_name = store.open(program)
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
     spoken = Spoken()
-    if turnable or feedback:
-        controls = Controls(checkpoint)
+    if turnable or feedback or any(source.replicated for source in program.sources):
+        controls = Controls(f"{checkpoint}/control")
         beside.append(controls.parcels(spark, program))
         spoken = Spoken.of(controls, program.schema, dial)
+    if isinstance(feedback, str):
+        beside.append(Controls(_resolved(spark, feedback)).parcels(spark, program))
     if heartbeat is not None:
         beside.append(beats(spark, program, heartbeat))
     handle = SparkQuery(program, settings, sink, query_name, spoken)
+    tells = None if feedback_to is None else Feedback(_resolved(spark, feedback_to))
 
     def write(frame: DataFrame, batch: int) -> None:
         with sink.published(frame, program.schema) as left:
             parcels = [p for rows in left.toArrow().to_batches() for p in from_arrow(rows)]
         handle.take_in(batch, parcels)
+        if tells is not None:
+            tells.tell(handle.progress.settled_until)
 
     with _keeping_memory(spark):
         answer = lowered(spark, program, inputs, settings, sink, beside=beside)

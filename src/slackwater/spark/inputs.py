@@ -29,8 +29,10 @@ from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
-from slackwater.rows import Files, Form, Unread
+from slackwater.punctuations import Punctuation
+from slackwater.rows import Committed, Files, Form, Unread
 from slackwater.spark import kafka_source
+from slackwater.spark.commits import COMMITS, read_commit
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
 from slackwater.spark.receiving import Rewrites
@@ -50,7 +52,7 @@ def known(spark: SparkSession, given: Unread, root: str, source: Source) -> Unre
         # what cannot be read at all is refused here, and not in the tasks
         kafka_source.reader_of(given.frame, given.form, source.schema)
         return kafka_source.known_partitions(spark, given, root, source.stream_name)
-    if not isinstance(given.frame, Files):
+    if not isinstance(given.frame, Files | Committed):
         _require_columns(given, source)
     return given
 
@@ -80,7 +82,7 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     """The streaming DataFrame that tasks read: the rows themselves, records, or the names of files."""
     if isinstance(given.frame, Kafka):
         return kafka_source.frame_of(spark, given.frame)
-    if not isinstance(given.frame, Files):
+    if not isinstance(given.frame, Files | Committed):
         frame: DataFrame = given.frame
         return frame
     # the contents are a column that nobody asks for, and hence not read
@@ -90,7 +92,10 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     reader = reader.options(**ANY_AGE)
     if given.frame.per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", given.frame.per_batch)
-    return reader.load(given.frame.directory).select("path", "modificationTime")
+    place = given.frame.directory
+    if isinstance(given.frame, Committed):
+        place = f"{place}/{COMMITS}"
+    return reader.load(place).select("path", "modificationTime")
 
 
 def all_files(spark: SparkSession, given: Sequence[Unread]) -> DataFrame:
@@ -116,7 +121,9 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
     """What a task does with the rows that it reads: parcels of them, for every bucket."""
     # what is named here is all that the tasks get to know
     name, schema = source.stream_name, source.schema
-    frame = given.frame if isinstance(given.frame, Files | Kafka) else None
+    frame = given.frame if isinstance(given.frame, Files | Committed | Kafka) else None
+    # an origin of a replicated stream is a replica's partition
+    suffix = "/0" if source.replicated and not isinstance(frame, Kafka) else ""
     form, partition = given.form, given.partition
     to, buckets = program.targets(source), program.buckets
     # who repeats itself is recognised by rows, and so is who breaks a cti among them
@@ -140,6 +147,8 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
         if isinstance(frame, Kafka):
             records = (pl.DataFrame(rows) for _, rows in _together(batches))
             read = kafka_source.pieces(records, frame, reading)
+        elif isinstance(frame, Committed):
+            read = _committed(batches, reading)
         else:
             tables = _together(batches)
             if frame is not None:
@@ -147,7 +156,7 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
                 tables = _read_files(batches, frame, [*dict.fromkeys(wanted)])
             read = _pieces(tables, partition, reading)
         for origin, part, batch in read:
-            yield to_arrow([*sending.rows(origin, part, batch)])
+            yield to_arrow([*sending.rows(origin + suffix, part, batch)])
         last = [*sending.end()]
         if len(ledger):
             last.append(ledger_parcel(f"{name}-{task}", ledger))
@@ -182,6 +191,23 @@ def _read_files(
                     table = pa.ipc.open_file(file).read_all().select(columns)
             for start in range(0, table.num_rows, _TOGETHER):
                 yield f"{changed:020d} {path}", table.slice(start, _TOGETHER)
+
+
+def _committed(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[tuple[str, str, Batch]]:
+    """What other queries have committed: the directory's name, the batch's number, its elements.
+
+    Commits of a directory are numbered without a gap, and one is there before the next: whoever lists
+    the directory finds them in that order.
+    """
+    paths = (path for batch in batches for path in batch.column("path").to_pylist())
+    for path in sorted(paths):
+        directory, _, name = path.rpartition(f"/{COMMITS}/")
+        commit = read_commit(directory, name)
+        origin, part = directory.rpartition("/")[2], f"{commit.batch:09d}"
+        for table in commit.tables():
+            yield origin, part, reading.elements(pl.DataFrame(table))
+        empty = Batch.empty(reading.schema)
+        yield origin, part, empty.followed_by([Punctuation(commit.settled_until)])
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:

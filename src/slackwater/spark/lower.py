@@ -21,7 +21,7 @@ from slackwater.distributed.parcels import SCHEMA, SINK, to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
-from slackwater.rows import Files, Unread
+from slackwater.rows import Committed, Files, Unread
 from slackwater.spark.inputs import all_files, dispatching, dispatching_each, frame_of
 from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
 from slackwater.spark.receiving import Rewrites, Sink
@@ -78,7 +78,7 @@ def _dispatched(
     """The parcels of all sources. In the plan's order: Spark knows its sources by their number."""
 
     def has_files(source: Source) -> bool:
-        return isinstance(inputs[source].frame, Files)
+        return isinstance(inputs[source].frame, Files | Committed)
 
     for are_files, sources in groupby(program.sources, has_files):
         given = {source: inputs[source] for source in sources}

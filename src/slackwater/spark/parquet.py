@@ -1,10 +1,7 @@
 """A directory of Parquet files that holds every batch of an answer once.
 
 Tasks write their own rows, every attempt into a file of its own name. The files of a batch are those
-whose names have come to the driver, and are listed when the batch is committed:
-
-    <directory>/<batch>-<task>-<attempt>.parquet     kind, vs, ve, new_ve and the payload
-    <directory>/_batches/<batch>.json                its files, and how far the answer is settled
+whose names have come to the driver, and are listed when the batch is committed (commits.py).
 
 What an attempt that came to nothing has written, before or after that, is in no list, and is not read.
 A batch that is committed stays as it is. Nothing is ever deleted.
@@ -12,7 +9,6 @@ A batch that is committed stays as it is. Nothing is ever deleted.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -29,6 +25,7 @@ from slackwater.distributed.parcels import from_arrow, to_arrow
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.rows import changelog
+from slackwater.spark.commits import COMMITS, Commit, commits_in, read_commit
 from slackwater.spark.news import WRITTEN, is_answer, news_parcel
 from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
 
@@ -77,27 +74,22 @@ class _Committing(Receiver):
     def __init__(self, sink: Parquet, query: str) -> None:
         super().__init__(sink)
         self._directory, self._query = Directory(sink.directory), query
-        committed = sorted(self._directory.listed("_batches"))
+        committed = [*commits_in(self._directory)]
         if committed:
             self._require_own(committed[-1])
 
     def take(self, delivery: Delivery) -> None:
         """All tasks have written: the batch is there, if it was not before."""
         name = f"{delivery.batch:09d}.json"
-        if self._directory.has(f"_batches/{name}"):
+        if self._directory.has(f"{COMMITS}/{name}"):
             # another query may have begun there at the same time
             self._require_own(name)
             return
-        facts = {
-            "batch": delivery.batch,
-            "query": self._query,
-            "settled_until": delivery.promise,
-            "files": sorted(delivery.written),
-        }
-        self._directory.write(f"_batches/{name}", json.dumps(facts).encode())
+        files = sorted(delivery.written)
+        Commit(delivery.batch, self._query, delivery.promise, files, self._directory).write()
 
     def _require_own(self, name: str) -> None:
-        if _commit(self._directory, name)["query"] != self._query:
+        if read_commit(self._directory, name).query != self._query:
             raise PlanError(
                 "another query has put its answer there",
                 detail=f"{self._directory.root} holds its batch {int(name.partition('.')[0])}",
@@ -119,13 +111,7 @@ def committed(directory: str) -> pl.DataFrame:
 def scan(directory: str) -> pl.LazyFrame:
     """As `committed`, to be read later, and only what is asked for."""
     place = Directory(directory)
-    commits = (_commit(place, name) for name in sorted(place.listed("_batches")))
-    paths = [place.path(name) for commit in commits for name in commit["files"]]
+    paths = [path for name in commits_in(place) for path in read_commit(place, name).paths]
     if not paths:
         return pl.LazyFrame()
     return pl.scan_pyarrow_dataset(pads.dataset(paths, filesystem=place.files, format="parquet"))
-
-
-def _commit(place: Directory, name: str) -> dict[str, Any]:
-    commit: dict[str, Any] = json.loads(place.read(f"_batches/{name}"))
-    return commit
