@@ -8,7 +8,7 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test laws laws-spark kills soak check types bench bench-operators bench-promises bench-merge bench-spark lock clean
+.PHONY: help setup java demo test laws laws-spark kills failover soak check types bench bench-operators bench-promises bench-merge bench-spark lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
@@ -16,6 +16,7 @@ help:
 	@echo 'make laws    the laws, 2,000 examples for every operator and output latency; the theorems'
 	@echo 'make laws-spark  the laws on Spark, every case, EXAMPLES=3 of each'
 	@echo 'make kills   kill the driver of a query on Spark twenty times, and both executors of another'
+	@echo 'make failover  three replicas on Spark, two killed, and the answer that goes on'
 	@echo 'make soak    a query on Spark for MINUTES=20 at a steady rate, and what memory it takes'
 	@echo 'make check   lint, format, types, layers'
 	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-promises; bench-merge; bench-spark)'
@@ -55,6 +56,10 @@ laws: $(READY)
 EXAMPLES ?= 3
 laws-spark: java $(READY)
 	@SLACKWATER_SPARK_EXAMPLES=$(EXAMPLES) POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 0 tests/spark/test_laws_on_spark.py
+
+SECONDS_OF ?= 60
+failover: java $(READY)
+	@$(BIN)/python examples/failover.py $(SECONDS_OF)
 
 kills: java $(READY)
 	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -s -n 0 tests/spark/test_exactly_once.py tests/spark/test_cluster.py

@@ -47,6 +47,8 @@ COPIES = sw.stream(
 )
 EVERY = 0.5
 """seconds from one file of readings to the next"""
+AT_FIRST = 8
+"""files that are there before"""
 ROWS = 400
 SENSORS = 20
 
@@ -90,13 +92,13 @@ def readings(number: int, last: int) -> pl.DataFrame:
     return pl.concat([rows, pl.DataFrame({"kind": ["cti"], "vs": [end]})], how="diagonal")
 
 
-def feed(directory: Path, files: int) -> None:
-    """Files at a steady rate."""
+def feed(directory: Path, first: int, last: int, every: float) -> None:
+    """Files at a steady rate; nobody sees half of one."""
     began = time.monotonic()
-    for number in range(files):
-        time.sleep(max(0.0, began + number * EVERY - time.monotonic()))
+    for number in range(first, last + 1):
+        time.sleep(max(0.0, began + (number - first) * every - time.monotonic()))
         path = directory / f".{number:05d}.parquet"
-        readings(number, files - 1).write_parquet(path)
+        readings(number, last).write_parquet(path)
         path.rename(directory / f"{number:05d}.parquet")
 
 
@@ -160,7 +162,7 @@ def main(seconds: float = 60) -> None:
 def demonstrate(base: Path, seconds: float, copies: list[Copy]) -> None:
     """Three replicas, two failures, one answer."""
     (base / "in").mkdir()
-    files = int(seconds / EVERY)
+    files = AT_FIRST + int(seconds / EVERY)
     began = time.monotonic()
 
     def say(what: str) -> None:
@@ -170,8 +172,9 @@ def demonstrate(base: Path, seconds: float, copies: list[Copy]) -> None:
         copies.append(Copy(base, name, per_batch))
         return copies[-1]
 
-    # the first files are there when the replicas begin
-    feeding = threading.Thread(target=feed, args=(base / "in", files), daemon=True)
+    # some files are there when the replicas begin, for each to show that it works
+    for number in range(AT_FIRST):
+        readings(number, files - 1).write_parquet(base / "in" / f"{number:05d}.parquet")
     first, second, third = begin("copy-1", 2), begin("copy-2", 3), begin("copy-3", 4)
     merged = sw.merge(COPIES).start(
         session(1),
@@ -181,10 +184,12 @@ def demonstrate(base: Path, seconds: float, copies: list[Copy]) -> None:
         trigger={"processingTime": "2 seconds"},
         feedback_to=f"{base}/feedback",
     )
-    feeding.start()
-    wait(lambda: all(each.commits > 1 for each in copies), copies, base)
+    wait(lambda: all(each.commits > 0 for each in copies), copies, base)
+    wait(lambda: len(merged.progress.replicas.get("copies", {})) == len(copies), copies, base)
     say("three replicas, each at its own pace")
     since = time.time()
+    rest = (base / "in", AT_FIRST, files - 1, EVERY)
+    threading.Thread(target=feed, args=rest, daemon=True).start()
     time.sleep(seconds / 8)
     first.kill()
     say(f"copy-1 killed, after {first.commits} batches")

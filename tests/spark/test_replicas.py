@@ -1,4 +1,4 @@
-"""Answers of several queries, found by a pattern, merged by another one that goes on when they do not."""
+"""Answers of several queries, found by a pattern, merged by one that goes on when they do not."""
 
 from __future__ import annotations
 
