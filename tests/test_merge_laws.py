@@ -72,7 +72,7 @@ class Replica:
     told: list[tuple[int, Told]] = field(default_factory=lambda: [(BEGIN, Told())])
 
 
-def _drawn_history(data: st.DataObject, algorithm: str) -> History:
+def drawn_history(data: st.DataObject, algorithm: str) -> History:
     history = data.draw(
         histories(SCHEMA, columns=COLUMNS, max_size=5, vs_payload_key=algorithm in ("R2", "R3", "R3-"))
     )
@@ -99,7 +99,7 @@ def _since(history: History, time: int) -> History:
     return History.from_events(events, history.schema)
 
 
-def _replicas(data: st.DataObject, algorithm: str, history: History) -> list[Replica]:
+def replicas_of(data: st.DataObject, algorithm: str, history: History) -> list[Replica]:
     """Of which the first never fails."""
     order = data.draw(st.permutations(range(4)))
 
@@ -135,8 +135,8 @@ def _turns(data: st.DataObject, replicas: list[Replica]) -> Iterator[Replica]:
 @given(data=st.data())
 def test_the_output_can_follow_its_inputs_after_every_element(name: str, data: st.DataObject) -> None:
     algorithm, policy = CASES[name]
-    history = _drawn_history(data, algorithm)
-    replicas = _replicas(data, algorithm, history)
+    history = drawn_history(data, algorithm)
+    replicas = replicas_of(data, algorithm, history)
     asked: Any = algorithm if algorithm == "R3-" else "auto"
     inputs_of = [each.query for each in replicas]
     query = sw.merge(*inputs_of, policy=POLICIES[policy], algorithm=asked)
@@ -196,8 +196,8 @@ def _history_of(history: History) -> dict[Any, Any]:
 @given(data=st.data())
 def test_theorem_1_an_output_is_no_more_chatty_than_its_inputs(data: st.DataObject) -> None:
     """As erratum 17 has it."""
-    history = _drawn_history(data, "R3")
-    replicas = _replicas(data, "R3", history)
+    history = drawn_history(data, "R3")
+    replicas = replicas_of(data, "R3", history)
     execution = Execution(sw.merge(*(each.query for each in replicas)).node)
     heard: list[Element] = []
     for replica in _turns(data, replicas):

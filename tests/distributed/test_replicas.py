@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.distributed.test_rehearsal import restored
-from tests.test_merge_laws import COLUMN_TYPES, COLUMNS, MANNERS, POLICIES
+from tests.test_merge_laws import (
+    COLUMN_TYPES,
+    COLUMNS,
+    MANNERS,
+    POLICIES,
+    drawn_history,
+    replicas_of,
+)
 
 import slackwater as sw
 from slackwater.distributed.controls import Attached, Detached
@@ -18,7 +25,9 @@ from slackwater.distributed.rehearsal import Rehearsal
 from slackwater.errors import OperatorError
 from slackwater.events import Element
 from slackwater.history import History
-from slackwater.plan.nodes import Source
+from slackwater.persistence import decode, encode
+from slackwater.plan.merges import chosen
+from slackwater.plan.nodes import Merge, Source
 from slackwater.runtime import Execution
 from slackwater.testing import batchings, histories, streams
 from slackwater.times import BEGIN
@@ -116,28 +125,32 @@ def test_one_history_comes_out(name: str, data: st.DataObject) -> None:
     assert sum(said.standing.state_rows for said in stands) == 0
 
 
+@pytest.mark.parametrize("algorithm", ["R0", "R1", "R2", "R3", "R4"])
 @FEW
 @given(data=st.data())
-def test_in_one_process_replicas_are_merged_as_streams_are(data: st.DataObject) -> None:
-    history = data.draw(histories(KEYED.schema, columns=COLUMNS, max_size=5, vs_payload_key=True))
-    names = ["a", "b", "c"][: data.draw(st.integers(1, 3))]
-    known = {n: sw.stream(COLUMN_TYPES, name=n, properties=MANNERS["R3"][1]) for n in names}
-    apart = Execution(sw.merge(*known.values()).node)
-    together = Execution(sw.merge(KEYED).node)
-    for name in names:
-        together.push(_source(KEYED), [], name)
-    left = {n: data.draw(streams(history, columns=COLUMNS, vs_payload_key=True)) for n in names}
+def test_in_one_process_replicas_are_merged_as_streams_are(algorithm: str, data: st.DataObject) -> None:
+    replicas = replicas_of(data, algorithm, drawn_history(data, algorithm))
+    properties = MANNERS[algorithm][1]
+    stream = sw.stream(COLUMN_TYPES, name="copies", properties=properties, replicated=True)
+    query = sw.merge(stream)
+    assert isinstance(query.node, Merge)
+    assert chosen(query.node).algorithm == algorithm
+    apart = Execution(sw.merge(*(each.query for each in replicas)).node)
+    together = Execution(query.node)
+    left = {str(i): each.tellings[0][1] for i, each in enumerate(replicas)}
+    known = {str(i): each.query for i, each in enumerate(replicas)}
+    for name in left:
+        together.push(_source(stream), [], name)
     while any(left.values()):
-        name = data.draw(st.sampled_from([n for n in names if left[n]]))
+        name = data.draw(st.sampled_from([n for n in left if left[n]]))
         element = left[name].pop(0)
         told = apart.push(_source(known[name]), [element])
-        said = together.push(_source(KEYED), [element], name)
+        said = together.push(_source(stream), [element], name)
         assert [[*batch] for batch in said] == [[*batch] for batch in told]
         if data.draw(st.integers(0, 9), label="written down and read back") == 9:
-            again = Execution(sw.merge(KEYED).node)
-            again.restore(together.snapshot())
+            again = Execution(query.node)
+            again.restore(decode(encode(together.snapshot())))
             together = again
-    assert together.output.as_history() == apart.output.as_history()
 
 
 def test_run_takes_what_each_replica_tells() -> None:

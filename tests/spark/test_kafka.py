@@ -330,3 +330,24 @@ def test_what_cannot_be_read_or_written_is_refused_at_the_start(
     sink = sinks.Kafka(servers=topics.servers, topic="there")
     with pytest.raises(sw.PlanError, match="'raw' cannot be written as JSON"):
         raw.start(spark, {raw: given}, sink=sink, **where)
+
+
+def test_topics_that_are_replicas(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    """One breaks off, another is created while the query runs; a topic's partitions go together."""
+    copies = sw.stream(COLUMNS, name="copies", replicated=True)
+    changes = _changes(0), _changes(1, last=True)
+    _write(topics, topics.create("copy-1", 2), changes[0], "json")
+    given = sw.read_kafka(topics.servers, pattern="copy-.*", progress=sw.progress(partitions=2), **FORM)
+    handle = sw.merge(copies).start(spark, {copies: given}, checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        assert handle.await_settled(-40, timeout=120)
+        topics.create("copy-2", 2)
+        for batch in changes:
+            _write(topics, "copy-2", batch, "json")
+        assert handle.await_settled(sw.INF, timeout=120)
+        assert set(handle.progress.replicas["copies"]) == {"copy-1", "copy-2"}
+    finally:
+        handle.stop()
+    assert not len(handle.ledger)
+    wanted = sw.History.of(_elements(*changes), s.schema)
+    assert handle.output.as_history() == wanted

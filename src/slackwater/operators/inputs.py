@@ -78,6 +78,8 @@ class Inputs:
         self.detach(port)
         self.attached[port], self.quarantined[port] = True, False
         self.since[port] = since
+        # who begins now may have been told before
+        self.doubted[port] = self.out if self.heeding[port] else BEGIN
 
     def detach(self, port: int) -> None:
         """An input is not listened to any longer."""

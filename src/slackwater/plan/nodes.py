@@ -179,6 +179,7 @@ class Where(_SameSchema):
     promises: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         dtype = type_of(self.predicate, self.schema, "where")
         if dtype != pl.Boolean:
             raise PlanError("where: a predicate must be true or false", detail=f"it is {dtype}")
@@ -237,6 +238,7 @@ class Chop(_SameSchema):
     period: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.period <= 0:
             raise PlanError("chop: the period must be longer than zero", detail=f"it is {self.period}")
 
@@ -261,6 +263,7 @@ class ClipBy(Node):
         return self.input.schema
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _same_key_types(self.input.schema, self.other.schema, {k: k for k in self.on}, "clip")
 
     def describe(self) -> str:
@@ -275,6 +278,7 @@ class Session(_SameSchema):
     keys: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_columns(self.schema, self.keys, "session")
 
     def describe(self) -> str:
@@ -507,6 +511,7 @@ class Sort(_SameSchema):
     by: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.by:
             raise PlanError("sort: at least one column is needed", hint="sort('temp')")
         require_columns(self.schema, self.by, "sort")
@@ -528,6 +533,7 @@ class Align(_SameSchema):
     """if perfect: whether nothing with a later vs overtakes a row"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # refuses what no dial can say
         Dial(blocking=self.blocking, clock=self.clock, perfect=self.perfect)
 
@@ -559,6 +565,7 @@ class Finalize(_SameSchema):
     """as in `Align`"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # refuses what no dial can say
         Dial(memory=self.memory, clock=self.clock)
 
@@ -577,6 +584,7 @@ class Punctuate(_SameSchema):
     knowledge: Knowledge | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.lateness < 0:
             raise PlanError("punctuate: lateness cannot be negative", detail=f"it is {self.lateness}")
         if self.knowledge is not None:

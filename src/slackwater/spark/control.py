@@ -14,6 +14,8 @@ nothing of ours.
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Iterator
 
 import polars as pl
@@ -32,6 +34,8 @@ from slackwater.times import BEGIN
 __all__ = ["Controls", "Feedback", "beats"]
 
 _SECOND = 1_000_000
+_BETWEEN = 5.0
+"""seconds from one word of feedback to the next, at least"""
 
 
 class Controls:
@@ -69,17 +73,19 @@ class Controls:
 class Feedback:
     """What a query tells those whose answers it reads: up to when their events are of no interest.
 
-    Times only grow, and may be told twice: whoever hears of a later one has heard of all.
+    Times only grow, and may be told twice: whoever hears of a later one has heard of all. So not every
+    one has to be told, and the directory grows by a file in some seconds at most.
     """
 
     def __init__(self, directory: str) -> None:
         self._controls = Controls(directory)
-        self._told = BEGIN
+        self._told, self._when = BEGIN, -math.inf
 
     def tell(self, before: int) -> None:
         """Events that end before that time are of no interest any more."""
-        if before > self._told:
-            self._told = before
+        now = time.monotonic()
+        if before > self._told and now - self._when >= _BETWEEN:
+            self._told, self._when = before, now
             self._controls.add(pack_told(Outdated(before)))
 
 
