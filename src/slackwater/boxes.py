@@ -125,6 +125,21 @@ class Spans:
             whole = np.minimum(whole, time)
         return whole
 
+    def promised(self, told: Punctuation) -> int:
+        """The time before which all of a range is promised, piece by piece; BEGIN if some is not.
+
+        The promise speaks of constants in the other columns, and perhaps of columns more.
+        """
+        columns = dict(told.columns)
+        constants = all(isinstance(columns.get(name), Constant) for name in self.keys.schema)
+        if not constants or not isinstance(columns.get(self.along), Range):
+            return BEGIN
+        for group, low, high, _ in self._run_of_range(told, self.keys.find_one).tolist():
+            run = self._whole()
+            pieces = run[(run[:, 0] == group) & (run[:, 1] <= high) & (run[:, 2] >= low)]
+            return int(kernel.covered(pieces, group + 1, low, high)[group])
+        return BEGIN
+
     def forget(self, told: Promise) -> None:
         """Drop what a promise of the same shape implies."""
         if isinstance(told, Closings):

@@ -332,6 +332,8 @@ class Promises:
                 return True
         if len(self) > FEW:
             return False
+        if any(spans.promised(told) >= told.before for spans in self.known.spans):
+            return True
         boxes = (each for each in self._of_payloads() if isinstance(each, Punctuation))
         return any(each.implies(told) for each in boxes)
 
