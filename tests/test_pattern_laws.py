@@ -48,7 +48,6 @@ def _cases(without: Mapping[str, str]) -> pytest.MarkDecorator:
 
 
 INCOMPLETE = {
-    "merge": "it drops promises about columns",
     "align": "it waits for time",
     "align, strong": "it waits for time",
     "cleanse": "rows come out in order of time, so all wait for one",

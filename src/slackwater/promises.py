@@ -255,7 +255,7 @@ class Promises:
     def add(self, told: Iterable[Control]) -> None:
         """Remember these, ctis too; control elements that are no promises are passed over."""
         before = self.cti
-        for each in told:
+        for each in self._gathered(told):
             if isinstance(each, Punctuation) and each.is_cti:
                 self.cti = max(self.cti, each.before)
             elif isinstance(each, Punctuation | Closings):
@@ -263,6 +263,24 @@ class Promises:
                 self.known.add(each, self.cti)
         if self.known is not None and self.cti > before:
             self.known.purge(self.cti)
+
+    def _gathered(self, told: Iterable[Control]) -> Iterable[Control]:
+        """The same, those of values that are told one by one in columns."""
+        every = [*told]
+        if self.known is None or len(every) == 1:
+            return every
+        known = self.known.schema
+        of_values = [
+            each
+            for each in every
+            if isinstance(each, Punctuation)
+            and each.is_of_values
+            and all(name in known for name, _ in each.columns)
+        ]
+        if len(of_values) <= 1:
+            return every
+        gone = set(map(id, of_values))
+        return [*(each for each in every if id(each) not in gone), *Closings.of(of_values, known)]
 
     def forget(self, told: Sequence[Promise]) -> None:
         """Drop what these imply, of what is promised of payloads: somebody else has been told."""
