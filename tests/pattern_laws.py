@@ -75,6 +75,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "union": two(lambda a, b: a.union(b)),
     "union with itself": one(lambda s: s.union(s.shift(1), s)),
     "merge": one(lambda s: sw.merge(s, s.shift(1).shift(-1))),
+    "merge of sets": one(lambda s: sw.merge(s.distinct(), s.shift(1).shift(-1).distinct())),
     "join": two(lambda a, b: a.join(b, on="k")),
     "join by two keys": two(lambda a, b: a.join(b, on=("k", "v"))),
     "join where": two(lambda a, b: a.join(b, on="k", where=sw.col("v") > sw.col("v_right"))),
