@@ -48,7 +48,6 @@ def _cases(without: Mapping[str, str]) -> pytest.MarkDecorator:
 
 
 INCOMPLETE = {
-    "merge": "it drops promises about columns",
     "align": "it waits for time",
     "align, strong": "it waits for time",
     "cleanse": "rows come out in order of time, so all wait for one",
@@ -242,9 +241,8 @@ def test_every_runnable_node_has_a_case() -> None:
     assert {kind.__name__ for kind in also - tried if runnable(kind)} == set()
 
 
-@pytest.mark.xfail(strict=True, reason="a combination of promises is told again when the cti moves on")
 def test_a_promise_is_not_repeated_with_the_cti() -> None:
-    """Found by the law above, with other examples than it draws by itself."""
+    """What is promised of a range may be remembered in pieces: one of its values was closed before."""
     trial = Trial(CASES["group_apply of sets"]())
     [source] = trial.case.sources
     elements: list[Element] = [
@@ -260,11 +258,8 @@ def test_a_promise_is_not_repeated_with_the_cti() -> None:
         assert not repeated(trial.push(source, [element]), before)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a copy that ends where another goes on is settled a promise late"
-)
 def test_a_copy_is_settled_when_its_end_is() -> None:
-    """As above."""
+    """It began with another one, which goes on."""
     trial = Trial(CASES["difference all, perfectness preserving"]())
     trial.prefix.combined = True
     left, right = trial.case.sources

@@ -55,6 +55,20 @@ def test_a_key_is_closed_when_two_promises_leave_no_value_of_another_column_out(
     assert punctuation(9, a=7) in of_all
 
 
+def test_a_range_is_no_news_if_all_its_pieces_were_promised() -> None:
+    told = _told(punctuation(a=1, b=0), punctuation(5, a=1, b=sw.between(None, 3)))
+    assert told.news([punctuation(5, a=1, b=sw.between(-2, 3))]) == []
+    assert told.news([punctuation(4, 2, a=1, b=sw.between(0, 1))]) == []
+    wider, longer, other = (
+        punctuation(5, a=1, b=sw.between(-2, 4)),
+        punctuation(6, a=1, b=sw.between(-2, 3)),
+        punctuation(5, a=2, b=sw.between(-2, 3)),
+    )
+    assert told.news([wider, longer, other]) == [wider, longer, other]
+    told.add([punctuation(6, a=1, b=4)])
+    assert told.news([wider, longer]) == [longer]
+
+
 def test_both_booleans_and_null_close_a_key() -> None:
     schema = pl.Schema({"a": pl.Int64(), "f": pl.Boolean()})
     promises = _told(punctuation(a=1, f=True), punctuation(a=1, f=False), schema=schema)

@@ -125,6 +125,21 @@ class Spans:
             whole = np.minimum(whole, time)
         return whole
 
+    def promised(self, told: Punctuation) -> int:
+        """The time before which all of a range is promised, piece by piece; BEGIN if some is not.
+
+        The promise speaks of constants in the other columns, and perhaps of columns more.
+        """
+        columns = dict(told.columns)
+        constants = all(isinstance(columns.get(name), Constant) for name in self.keys.schema)
+        if not constants or not isinstance(columns.get(self.along), Range):
+            return BEGIN
+        for group, low, high, _ in self._run_of_range(told, self.keys.find_one).tolist():
+            run = self._whole()
+            pieces = run[(run[:, 0] == group) & (run[:, 1] <= high) & (run[:, 2] >= low)]
+            return int(kernel.covered(pieces, group + 1, low, high)[group])
+        return BEGIN
+
     def forget(self, told: Promise) -> None:
         """Drop what a promise of the same shape implies."""
         if isinstance(told, Closings):
@@ -176,20 +191,43 @@ class Spans:
                 return next(iter(_one_by_one(self._told(run[mine]))))
         return None
 
-    def punctuations(self) -> list[Promise]:
-        """The same promises: closings where one value is, and where all values of a column are."""
+    def punctuations(self, meeting: Punctuation | None = None) -> list[Promise]:
+        """The same promises: closings where one value is, and where all values of a column are.
+
+        If it is asked for those that another one meets, no others as far as that is seen at once.
+        """
         run = self._whole()
+        groups, some = self._meeting(run, meeting)
         if not self.along:
-            return self._told(run)
+            return self._told(run[some])
         before = self._covered()
         number = run[:, 0] >> 1
-        found = self._told(run[run[:, 3] > before[number]])
-        full = np.flatnonzero(before > BEGIN)
+        found = self._told(run[some & (run[:, 3] > before[number])])
+        full = np.flatnonzero((before > BEGIN) & groups[: len(before)])
         if len(full) and self.keys.schema:
             found.append(Closings(self.keys.take(full), before[full]))
         elif len(full):
             found.append(Punctuation(int(before[0])))
         return found
+
+    def _meeting(self, run: Ints, told: Punctuation | None) -> tuple[Mask, Mask]:
+        """Which combinations of the other columns a promise may speak of, and which stretches."""
+        groups = np.ones(max(1, len(self.keys)), dtype=np.bool_)
+        some = np.ones(len(run), dtype=np.bool_)
+        columns = {} if told is None else dict(told.columns)
+        values = [columns.get(name) for name in self.keys.schema]
+        constants = [each.value for each in values if isinstance(each, Constant)]
+        if constants and len(constants) == len(values):
+            groups[:] = False
+            number = self.keys.find_one(constants)
+            if number >= 0:
+                groups[number] = True
+            some &= run[:, 0] >> 1 == number
+        drawn = columns.get(self.along)
+        if isinstance(drawn, Range):
+            low, high = _ends(drawn, self.schema[self.along])
+            some &= (run[:, 1] <= high) & (run[:, 2] >= low)
+        return groups, some
 
     def _told(self, run: Ints) -> list[Promise]:
         if not self.along:
@@ -387,6 +425,17 @@ class _Tree:
         kernel.within(self.group, self.low, self.high, self.top, group, point, point, *times, found)
         return np.where(found >= 0, self.order[found], -1)
 
+    def meeting(self, told: Punctuation) -> Ints:
+        """The numbers of the boxes that another one meets, as far as its ranges and times tell."""
+        some = (self.since < told.before) & (self.before > told.since)
+        drawn = dict(told.columns)
+        for i, (name, ruler) in enumerate(zip(self.ranges, self.rulers, strict=True)):
+            pattern = drawn.get(name)
+            ends = ruler.ends_of(pattern) if isinstance(pattern, Range) else None
+            if ends is not None:
+                some &= (self.low[:, i] <= ends[1]) & (self.high[:, i] >= ends[0])
+        return self.order[some]
+
     def frontier(self, frame: pl.DataFrame, reached: Times) -> None:
         group, point = self._asked(frame)
         times = (self.since, self.before, reached)
@@ -423,6 +472,15 @@ class _Ruler:
         highs, no_high = self.places(high)
         self.low = np.where(no_low, -1, lows + opened[:, 0])
         self.high = np.where(no_high, 2 * len(self.ends) + 2, highs - opened[:, 1])
+
+    def ends_of(self, drawn: Range) -> tuple[int, int]:
+        """The integers of the ends of another range; open ends are taken to belong to it."""
+        ends = pl.Series([drawn.low, drawn.high], dtype=self.dtype)
+        (low, high), _ = self.places(ends)
+        return (
+            BEGIN if drawn.low is None else int(low),
+            INF if drawn.high is None else int(high),
+        )
 
     def places(self, column: pl.Series) -> tuple[Ints, Mask]:
         """The integer of each value, and which have no place: null and NaN."""
@@ -488,6 +546,22 @@ class Boxes:
         self.told[told] = None
         self.soonest = min(self.soonest, told.before)
         return None
+
+    def forget(self, told: Punctuation, schema: Mapping[str, pl.DataType]) -> None:
+        """Drop those that a promise implies."""
+        for box in self.meeting(told, schema):
+            if told.implies(box):
+                # it may stay in its tree, see above
+                del self.told[box]
+        if 2 * len(self.told) < self.built.count:
+            self.built = _Built()
+
+    def meeting(self, told: Punctuation, schema: Mapping[str, pl.DataType]) -> list[Punctuation]:
+        """Those that another one meets, and perhaps some that it does not."""
+        trees, others = self._build(schema)
+        found = [boxes[at] for tree, boxes in trees for at in tree.meeting(told).tolist()]
+        # some are gone, and stay in their tree
+        return list(dict.fromkeys(box for box in (*found, *others) if box in self.told))
 
     def keep(self, wanted: Callable[[Punctuation], bool]) -> None:
         """Drop the others."""

@@ -9,7 +9,7 @@ A cti drops what it implies, and values that are closed one by one end as ranges
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
@@ -120,8 +120,8 @@ class Known:
             elif len(spans) and set(names) <= set(spans.schema):
                 spans.forget_others(told)
         if len(self.boxes):
-            boxes = list(told) if isinstance(told, Closings) else [told]
-            self.boxes.keep(lambda mine: not any(box.implies(mine) for box in boxes))
+            for box in told if isinstance(told, Closings) else [told]:
+                self.boxes.forget(box, self.schema)
 
     def _knows(self, told: Punctuation) -> bool:
         return all(name in self.schema for name, _ in told.columns)
@@ -160,6 +160,18 @@ class Known:
     def punctuations(self) -> list[Promise]:
         """All of them."""
         return [*(each for spans in self.spans for each in spans.punctuations()), *self.boxes.told]
+
+    def meeting(self, told: Punctuation, besides: Collection[str] = ()) -> list[Promise]:
+        """Those that another one meets, and perhaps some that it does not.
+
+        Of those that speak of some columns alone, from the beginning of time, none.
+        """
+        found: list[Promise] = []
+        for spans in self.spans:
+            if len(spans) and not set(spans.schema) <= set(besides):
+                found += spans.punctuations(told)
+        boxes = self.boxes.meeting(told, self.schema) if len(self.boxes) else []
+        return [*found, *(each for each in boxes if _is_later(each) or not each.speaks_only_of(besides))]
 
 
 def _is_alike(told: Promise, spans: Spans) -> bool:
@@ -255,7 +267,7 @@ class Promises:
     def add(self, told: Iterable[Control]) -> None:
         """Remember these, ctis too; control elements that are no promises are passed over."""
         before = self.cti
-        for each in told:
+        for each in self._gathered(told):
             if isinstance(each, Punctuation) and each.is_cti:
                 self.cti = max(self.cti, each.before)
             elif isinstance(each, Punctuation | Closings):
@@ -263,6 +275,24 @@ class Promises:
                 self.known.add(each, self.cti)
         if self.known is not None and self.cti > before:
             self.known.purge(self.cti)
+
+    def _gathered(self, told: Iterable[Control]) -> Iterable[Control]:
+        """The same, those of values that are told one by one in columns."""
+        every = [*told]
+        if self.known is None or len(every) == 1:
+            return every
+        known = self.known.schema
+        of_values = [
+            each
+            for each in every
+            if isinstance(each, Punctuation)
+            and each.is_of_values
+            and all(name in known for name, _ in each.columns)
+        ]
+        if len(of_values) <= 1:
+            return every
+        gone = set(map(id, of_values))
+        return [*(each for each in every if id(each) not in gone), *Closings.of(of_values, known)]
 
     def forget(self, told: Sequence[Promise]) -> None:
         """Drop what these imply, of what is promised of payloads: somebody else has been told."""
@@ -332,6 +362,8 @@ class Promises:
                 return True
         if len(self) > FEW:
             return False
+        if any(spans.promised(told) >= told.before for spans in self.known.spans):
+            return True
         boxes = (each for each in self._of_payloads() if isinstance(each, Punctuation))
         return any(each.implies(told) for each in boxes)
 
@@ -346,11 +378,25 @@ class Promises:
                 both = each.sooner(self.frontier(each.keys))
                 both = both.where(both.before > BEGIN)
                 found += [both] if len(both) else []
-                names = each.keys.columns
-                others = [p for p in self._of_payloads() if _is_later(p) or not p.speaks_only_of(names)]
-                found += combinations([each], others)
+                found += self._beside(each)
             else:
-                found += combinations([each], self.punctuations())
+                time = [Punctuation(self.cti)] if self.cti > BEGIN else []
+                others = self.known.meeting(each) if self.known else []
+                found += combinations([each], [*time, *others])
+        return found
+
+    def _beside(self, told: Closings) -> list[Promise]:
+        """The combinations with promises that speak of other columns as well, or of later times."""
+        names = told.keys.columns
+        if self.known is None or not len(self.known):
+            return []
+        if len(told) > FEW:
+            others = [p for p in self._of_payloads() if _is_later(p) or not p.speaks_only_of(names)]
+            return combinations([told], others)
+        found: list[Promise] = []
+        for row, each in enumerate(told):
+            alone = told.take(np.array([row]))
+            found += combinations([alone], self.known.meeting(each, names))
         return found
 
     def punctuations(self) -> list[Promise]:

@@ -56,6 +56,7 @@ __all__ = [
     "combinations",
     "cti",
     "external_cti",
+    "for_ever",
     "gathered",
     "is_of_payloads",
     "matching",
@@ -479,6 +480,18 @@ def unmatched(told: Iterable[Promise], frame: pl.DataFrame) -> list[Promise]:
         elif not each.matches_payload(frame).any():
             left.append(each)
     return left
+
+
+def for_ever(told: Sequence[Promise]) -> list[Promise]:
+    """The promises that nothing ends."""
+    found: list[Promise] = []
+    for each in told:
+        if isinstance(each, Closings):
+            some = each if (each.before == INF).all() else each.where(each.before == INF)
+            found += [some] if len(some) else []
+        elif each.before == INF:
+            found.append(each)
+    return found
 
 
 def combinations(some: Iterable[Promise], others: Sequence[Promise]) -> list[Promise]:

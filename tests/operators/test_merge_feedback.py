@@ -44,7 +44,12 @@ def test_the_answer_is_the_same(name: str, data: st.DataObject) -> None:
     schema = replicas[0].schema
     history = data.draw(histories(schema, columns=COLUMNS, max_size=6))
     cut = [
-        [(each, part) for part in data.draw(batchings(data.draw(streams(history, adjusts=False))))]
+        [
+            (each, part)
+            for part in data.draw(
+                batchings(data.draw(streams(history, adjusts=False, patterns=data.draw(st.booleans()))))
+            )
+        ]
         for each in replicas
     ]
     execution, valid = Execution(query.node), Validator()

@@ -114,6 +114,44 @@ def test_copies_of_one_payload_come_in_the_order_of_their_starts() -> None:
     ]
 
 
+def test_a_copy_that_begins_with_another_does_not_wait_for_its_end() -> None:
+    """The one that begins later does: rows come in the order of their starts."""
+    out = _run(
+        A.difference(B, all=True),
+        sw.PERFECTNESS_PRESERVING,
+        (B, sw.cti(None)),
+        (A, _insert(0, None)),
+        (A, _insert(0, 4)),
+        (A, _insert(0, 2)),
+        (A, _insert(1, 3)),
+        (A, sw.cti(4)),
+        (A, sw.cti(5)),
+        (A, _adjust(0, None, 6)),
+        (A, sw.cti(7)),
+    )
+    assert out == [
+        *(_insert(0, 3), sw.cti(0)),
+        _insert(0, 4),
+        *(_insert(0, 6), _insert(1, 2), sw.cti(7)),
+    ]
+
+
+def test_a_copy_that_was_shown_goes_if_something_late_joins_on_to_it() -> None:
+    out = _run(
+        A.intersect(B, all=True),
+        sw.PERFECTNESS_PRESERVING,
+        (B, _insert(0, None)),
+        (B, _insert(0, None)),
+        (A, _insert(0, None)),
+        (A, _insert(0, 2)),
+        (A, _insert(5, 6, "y")),
+        (A, _insert(2, 9)),
+        (A, sw.cti(None)),
+        (B, sw.cti(None)),
+    )
+    assert out == [_insert(0, 2), _adjust(0, 2, 0), _insert(0, None), _insert(0, 9), sw.cti(None)]
+
+
 def test_a_copy_that_stays_is_not_said_again() -> None:
     """[5, 10) is the first copy, then the second: as a row it is the same."""
     script = [(A, _insert(5, 10)), (A, _insert(0, 20))]

@@ -4,7 +4,8 @@ The first tier is a number for every (vs, payload), a *node* (kernels/grouping.p
 of ends, one for each input, and beside it the end that the output has: an end that equals vs says that
 there is no such event. `due` is the earliest time at which a cti has to look at a node: its vs while
 it is not half frozen, then the earliest end that anybody gives it, of those that are not behind the
-cti.
+cti. `front` is up to when the output has promised the payload of a node, if that is known: for events
+of that payload this is the output's cti, where it is further.
 
 A node whose event the output lacks for good is a *ghost*: it is kept as long as some input has it, to
 tell whether that input contradicts what was promised. `lacks` is the earliest end of such an event that
@@ -21,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["absorb", "agree", "first_out_of_order", "judge", "present", "show"]
+__all__ = ["absorb", "agree", "first_out_of_order", "frozen_to", "judge", "present", "show"]
 
 BEGIN, INF = np.int64(-(2**63)), np.int64(2**63 - 1)
 # who may show an insert, and an adjust
@@ -70,10 +71,16 @@ def present(inputs, node, start, attached):
     return count
 
 
+@njit(cache=True, inline="always")
+def frozen_to(stable, front, node):
+    """Up to when the output has promised what it says of a node."""
+    return max(stable, front[node]) if len(front) > 0 else stable
+
+
 @njit(cache=True)
 def show(
-    touched, rows, port, stable, inserts, adjusts, needed,
-    vs, out, inputs, due, attached,
+    touched, rows, port, cti, inserts, adjusts, needed,
+    vs, out, inputs, due, front, attached,
     out_rows, old_ends, sooner, behind,
 ):  # fmt: skip
     """What the output says to the nodes that an input has touched, by the policy.
@@ -86,6 +93,7 @@ def show(
     for j in range(len(touched)):
         node = touched[j]
         start, end, before = vs[node], inputs[node, port], out[node]
+        stable = frozen_to(cti, front, node)
         if start >= stable:
             if before == start:
                 may = inserts == ANYONE or inserts == port
@@ -125,7 +133,7 @@ def show(
 @njit(cache=True)
 def agree(
     nodes, times, port, stable, until,
-    vs, out, inputs, due, lacks, dead, died, attached, stables, doubted,
+    vs, out, inputs, due, lacks, front, dead, died, attached, stables, doubted,
     changed, old_ends, later, behind_node, behind_port, wrong_node, wrong_port, wrong,
 ):  # fmt: skip
     """Bring the output to where an input allows the cti `until`, from `stable`.
@@ -140,7 +148,7 @@ def agree(
         if dead[node] or due[node] != times[i]:
             continue
         start, end, before = vs[node], inputs[node, port], out[node]
-        half_frozen = start < stable
+        half_frozen = start < frozen_to(stable, front, node)
         if half_frozen and before == start:
             # a ghost
             continue
@@ -203,7 +211,7 @@ def agree(
 @njit(cache=True)
 def judge(
     nodes, port, told, stable, doubted,
-    vs, out, inputs, lacks, dead, died, attached,
+    vs, out, inputs, lacks, front, dead, died, attached,
     kept, wrong_node, wrong,
 ):  # fmt: skip
     """Which of the nodes of which an input is behind it has frozen otherwise, at its cti `told`.
@@ -234,7 +242,7 @@ def judge(
                     dead[node] = True
                     died[0] += 1
                 continue
-        elif end == start or end >= stable or end < doubted:
+        elif end == start or end >= frozen_to(stable, front, node) or end < doubted:
             continue
         elif end < told:
             wrong_node[n_wrong], wrong[n_wrong] = node, ENDS

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from slackwater.kernels.merging import ANYONE, ENDS, HAS, LACKS
+from slackwater.kernels.merging import ANYONE, ENDS, HAS, LACKS, frozen_to
 
 __all__ = ["absorb", "agree", "clear_all", "copy", "judge", "show"]
 
@@ -229,8 +229,8 @@ def _allowed(totals, node, attached, needed, scratch):
 
 @njit(cache=True)
 def show(
-    touched, port, stable, inserts, adjusts, needed,
-    vs, due, pool, facts, heads, totals, attached, more, less, scratch,
+    touched, port, cti, inserts, adjusts, needed,
+    vs, due, front, pool, facts, heads, totals, attached, more, less, scratch,
     changed, old_ends, new_ends, sooner, behind,
 ):  # fmt: skip
     """What the output says to the nodes that an input has touched; see kernels/merging.py."""
@@ -238,7 +238,7 @@ def show(
     n = n_sooner = n_behind = 0
     for j in range(len(touched)):
         node = touched[j]
-        start = vs[node]
+        start, stable = vs[node], frozen_to(cti, front, node)
         follows = adjusts == ANYONE or adjusts == port
         if start >= stable:
             if follows and totals[node, out] > 0:
@@ -316,8 +316,8 @@ def _last(pool, at):
 
 @njit(cache=True)
 def agree(
-    nodes, times, port, stable, until,
-    vs, due, lacks, dead, died, pool, facts, heads, totals, attached, more, less,
+    nodes, times, port, cti, until,
+    vs, due, lacks, front, dead, died, pool, facts, heads, totals, attached, more, less,
     changed, old_ends, new_ends, later, behind_node, behind_port, wrong_node, wrong,
 ):  # fmt: skip
     """Bring the output to where an input allows the cti `until`; see kernels/merging.py."""
@@ -327,7 +327,7 @@ def agree(
         node = nodes[i]
         if dead[node] or due[node] != times[i]:
             continue
-        start = vs[node]
+        start, stable = vs[node], frozen_to(cti, front, node)
         half_frozen = start < stable
         if half_frozen and totals[node, out] == 0:
             continue
@@ -375,8 +375,8 @@ def agree(
 
 @njit(cache=True)
 def judge(
-    nodes, port, told, stable, doubted,
-    vs, lacks, dead, died, pool, facts, heads, totals, attached, more, less,
+    nodes, port, told, cti, doubted,
+    vs, lacks, front, dead, died, pool, facts, heads, totals, attached, more, less,
     kept, wrong_node, wrong,
 ):  # fmt: skip
     """Which nodes an input has frozen otherwise than the output, at its cti `told`."""
@@ -386,7 +386,7 @@ def judge(
         node = nodes[i]
         if dead[node]:
             continue
-        start = vs[node]
+        start, stable = vs[node], frozen_to(cti, front, node)
         if totals[node, out] == 0:
             last = _last(pool, heads[node, port])
             has = totals[node, port] > 0 and last >= lacks[node] and last >= doubted

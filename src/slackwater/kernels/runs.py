@@ -17,7 +17,9 @@ what a row is alone (it has but one event), and not where the other input of a d
 PERFECT shows a key up to the start of its first uncertain stretch, a stretch being a time in which the
 level is not zero, a run of the first copy. When that becomes certain, all that lies in it is shown, by
 start. If part of a stretch had been shown before it became uncertain (something late has joined on), it
-is shown up to where it was.
+is shown up to where it was. Of a stretch of which nothing is shown, those copies are shown that begin
+where it does and whose own end is certain: copies that begin later have to wait, rows of one payload
+come in the order of their starts.
 
 `shown` compares what was shown with what is, from the first entry that could matter on, and no further
 than that: of runs that began before, it looks for the start only if their end moves. The rest is
@@ -175,6 +177,7 @@ def _changes(
     scratch, s, n_old, n_new,  # what was there instead of n_new entries from `first` on
     old_stop, old_until, old_watermark, new_stop, new_until, new_watermark,
     old, old_stack, new, new_stack,  # room for runs
+    n_early_old, n_early_new,  # how many of them were put at its end: of starts that come later
     out, count,
 ):  # fmt: skip
     """Append the rows that are shown otherwise than before: key, start, old end, new end."""
@@ -201,7 +204,48 @@ def _changes(
         old[i : was[2], _TO] = old_until
         new[i : now[2], _TO] = new_until
     _find_starts(rule, entries, base, low, depth, i, old, new)
-    return _differences(k, old, i, was[0], new, i, now[0], out, count)
+    olds = _with_early(old, was[0], n_early_old)
+    news = _with_early(new, now[0], n_early_new)
+    return _differences(k, old, i, olds, new, i, news, out, count)
+
+
+@njit(cache=True, inline="always")
+def _with_early(runs, count, early):
+    """Have the runs at the end of the room follow the others, latest end first."""
+    for i in range(early):
+        runs[count + i] = runs[len(runs) - early + i]
+    return count + early
+
+
+@njit(cache=True)
+def _early(rule, start, watermark, entries, low, first, scratch, s, n_old, rest, end, runs):
+    """Put the copies that begin with a stretch and certainly end before it at the end of the room.
+
+    The entries are those from `low` to `first`, of another table in between, and from `rest` to `end`.
+    How many copies there are, latest end first, and the watermark that makes another one certain.
+    """
+    lowest = np.int64(-1)
+    early = 0
+    for part in range(3):
+        table = scratch if part == 1 else entries
+        x, stop = (low, first) if part == 0 else ((s, s + n_old) if part == 1 else (rest, end))
+        x = _first_from(table, x, stop, start)
+        while x < stop:
+            level = _level(rule, table, x)
+            if lowest < 0:
+                lowest = level
+            elif level < lowest:
+                if _certain_at(rule, table, x) > watermark:
+                    return early, _certain_at(rule, table, x)
+                while lowest > max(level, 1):
+                    early += 1
+                    runs[len(runs) - early, _FROM], runs[len(runs) - early, _TO] = start, table[x, TIME]
+                    lowest -= 1
+            if lowest <= 1:
+                # the first copy ends the stretch
+                return early, NONE
+            x += 1
+    return early, NONE
 
 
 @njit(cache=True)
@@ -368,28 +412,45 @@ def shown(
         elif mode == EAGER:
             out, count = _changes(
                 mode, rule, k, entries, base, first, first, size, scratch, s, n_old, n_new,
-                INF, INF, INF, INF, INF, INF, old, old_stack, new, new_stack, out, count,
+                INF, INF, INF, INF, INF, INF, old, old_stack, new, new_stack, 0, 0, out, count,
             )  # fmt: skip
         elif mode == ORDERLY:
             low = _first_from(entries, base, first, before)
             out, count = _changes(
                 mode, rule, k, entries, base, low, first, size, scratch, s, n_old, n_new,
                 min(before, INF - 1) + 1, INF, before, min(watermark, INF - 1) + 1, INF, watermark,
-                old, old_stack, new, new_stack, out, count,
+                old, old_stack, new, new_stack, 0, 0, out, count,
             )  # fmt: skip
             tree[k, DUE] = _next_due(rule, entries, base, size, watermark)
         else:
-            until = min(tree[k, HOLD], tree[k, CUT])
+            until, hold = min(tree[k, HOLD], tree[k, CUT]), tree[k, HOLD]
             low, now_until, is_new = _uncertain(
                 rule, tree, k, until, entries, base, first, size, scratch, s, n_old, n_new, watermark
             )
             if is_new and is_set:
                 out, count = _appear(rule, k, entries, low, base + size, now_until, out, count)
-            elif low >= 0:
+                continue
+            n_early_old = n_early_new = 0
+            if not is_set:
+                end, rest = base + size, first + n_new
+                if hold != NONE:
+                    n_early_old, _ = _early(
+                        rule, hold, before, entries, base, first, scratch, s, n_old, rest, end, old
+                    )
+                if tree[k, HOLD] != NONE:
+                    n_early_new, again = _early(
+                        rule, tree[k, HOLD], watermark,
+                        entries, base, end, scratch, np.int64(0), np.int64(0), end, end, new,
+                    )  # fmt: skip
+                    tree[k, DUE] = min(tree[k, DUE], again)
+                if low < 0 and n_early_old + n_early_new > 0:
+                    # of what is shown besides, nothing has changed
+                    low = _first_from(entries, base, first, until)
+            if low >= 0:
                 out, count = _changes(
                     mode, rule, k, entries, base, low, first, size, scratch, s, n_old, n_new,
                     until, until, INF, now_until, now_until, INF,
-                    old, old_stack, new, new_stack, out, count,
+                    old, old_stack, new, new_stack, n_early_old, n_early_new, out, count,
                 )  # fmt: skip
     if mode != EAGER:
         renew(tree, leaves, touched[:, T_KEY])
@@ -493,7 +554,7 @@ def lengthened(rule, slabs, entries, keys, tree, leaves, ends):
         low = _first_from(entries, base, base + size, cut)
         out, count = _changes(
             PERFECT, rule, k, entries, base, low, base + size, size, scratch, none, none, none,
-            cut, cut, INF, until, until, INF, old, old_stack, new, new_stack, out, count,
+            cut, cut, INF, until, until, INF, old, old_stack, new, new_stack, 0, 0, out, count,
         )  # fmt: skip
         tree[k, CUT] = until
     renew(tree, leaves, keys)

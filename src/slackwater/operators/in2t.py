@@ -22,6 +22,7 @@ Paper 2 section IV-D and Table IV, errata 17, 18, 20.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +34,8 @@ from slackwater.kernels import merging as kernel
 from slackwater.merging import MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
 from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_promises import closed, compared
+from slackwater.punctuations import Promise
 from slackwater.times import show
 
 __all__ = ["In2t", "State"]
@@ -95,7 +98,7 @@ class In2t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, new, ghosts = events.nodes_of(rows, inputs.out)
+        nodes, new, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
         state.begin(new)
         if len(ghosts):
             state.begin(ghosts)
@@ -108,7 +111,7 @@ class In2t:
         inserts, adjusts, needed = whose(self.policy, inputs)
         n_shown, n_sooner, n_behind = kernel.show(
             touched[:count], last, port, inputs.out, inserts, adjusts, needed,
-            events.vs, state.out, state.ends, events.due, inputs.attached,
+            events.vs, state.out, state.ends, events.due, events.front, inputs.attached,
             shown, old, sooner, behind,
         )  # fmt: skip
         if n_sooner:
@@ -125,15 +128,33 @@ class In2t:
 
     def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says, as far as a cti(until) needs it."""
+        nodes, times = state.events.passed_by(until)
+        rows, found = self.agreed(state, inputs, port, nodes, times, until=until)
+        state.pack()
+        return rows, found
+
+    def close(
+        self, state: State, inputs: Inputs, port: int, told: Sequence[Promise], *, trusted: bool
+    ) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says of payloads, as far as promises about them need it."""
+        return closed(self, state, inputs, port, told, trusted=trusted)
+
+    def compare(self, state: State, inputs: Inputs, port: int, told: Sequence[Promise]) -> list[Wrong]:
+        """What an input has promised of payloads that was promised to be otherwise."""
+        return compared(self, state, inputs, port, told)
+
+    def agreed(
+        self, state: State, inputs: Inputs, port: int, nodes: Ints, times: Ints, *, until: int
+    ) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says of some events, as far as a promise until then needs it."""
         events = state.events
-        nodes, times = events.passed_by(until)
         changed, old, later = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         each = len(nodes) * inputs.count
         behind, their, wrong, accused, rule = (np.empty(each, dtype=np.int64) for _ in range(5))
         n_changed, n_later, n_behind, n_wrong = kernel.agree(
             nodes, times, port, inputs.out, until,
-            events.vs, state.out, state.ends, events.due, events.lacks, events.dead, events.died,
-            inputs.attached, inputs.stable, inputs.doubted,
+            events.vs, state.out, state.ends, events.due, events.lacks, events.front,
+            events.dead, events.died, inputs.attached, inputs.stable, inputs.doubted,
             changed, old, later, behind, their, wrong, accused, rule,
         )  # fmt: skip
         events.schedule(later[:n_later])
@@ -144,21 +165,23 @@ class In2t:
             self._wrong(state, inputs, int(wrong[i]), int(accused[i]), rule=int(rule[i]))
             for i in range(n_wrong)
         ]
-        state.pack()
         return rows, found
 
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
         """What an input has frozen, with that cti, that was promised to be otherwise."""
-        events = state.events
-        nodes = events.suspects(port)
+        return self.judged(state, inputs, port, state.events.suspects(port), told)
+
+    def judged(self, state: State, inputs: Inputs, port: int, nodes: Ints, told: int) -> list[Wrong]:
+        """The same of some events."""
         if not len(nodes):
             return []
+        events = state.events
         before = state.ends[nodes, port]
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
             nodes, port, told, inputs.out, int(inputs.doubted[port]),
-            events.vs, state.out, state.ends, events.lacks, events.dead, events.died, inputs.attached,
-            kept, wrong, rule,
+            events.vs, state.out, state.ends, events.lacks, events.front,
+            events.dead, events.died, inputs.attached, kept, wrong, rule,
         )  # fmt: skip
         if n_kept:
             events.behind[port].append(kept[:n_kept])
@@ -181,7 +204,8 @@ class In2t:
             with_output = [other for other in others if theirs[other] == start]
             against = [other for other in others if theirs[other] > start]
         else:
-            with_output = [o for o in others if theirs[o] == out or theirs[o] >= inputs.out > start]
+            frozen = int(state.events.frozen(inputs.out)[node])
+            with_output = [o for o in others if theirs[o] == out or theirs[o] >= frozen > start]
             against = [other for other in others if theirs[other] == end]
         time = np.array([start])
         row = Batch(time, time, np.array([max(end, out)]), state.events.payload(np.array([node])))
@@ -196,5 +220,5 @@ class In2t:
         starts = events.vs[:size]
         state.ends[:size, port] = starts
         events.behind[port] = []
-        ghosts = (state.out[:size] == starts) & (starts < inputs.out)
+        ghosts = (state.out[:size] == starts) & (starts < events.frozen(inputs.out))
         events.bury(np.flatnonzero(ghosts & (state.ends[:size] == starts[:, None]).all(axis=1)))

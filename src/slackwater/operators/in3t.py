@@ -19,6 +19,7 @@ Paper 2 section IV-E and Table IV, erratum 19.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,8 @@ from slackwater.kernels import merging_bags as kernel
 from slackwater.merging import MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
 from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_promises import closed, compared
+from slackwater.punctuations import Promise
 
 __all__ = ["In3t", "State"]
 
@@ -123,7 +126,7 @@ class In3t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, begun, ghosts = events.nodes_of(rows, inputs.out)
+        nodes, begun, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
         state.begin(begun, ghosts)
         state.reserve(rows.rows)
         touched = np.empty(len(nodes), dtype=np.int64)
@@ -140,7 +143,7 @@ class In3t:
         inserts, adjusts, needed = whose(self.policy, inputs)
         n, n_sooner, n_behind = kernel.show(
             touched, port, inputs.out, inserts, adjusts, needed,
-            events.vs, events.due, *state.chains, inputs.attached, *state.scratch(touched),
+            events.vs, events.due, events.front, *state.chains, inputs.attached, *state.scratch(touched),
             np.empty(inputs.count, dtype=np.int64), changed, old, new, sooner, behind,
         )  # fmt: skip
         if n_sooner:
@@ -151,8 +154,26 @@ class In3t:
 
     def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says, as far as a cti(until) needs it."""
+        nodes, times = state.events.passed_by(until)
+        rows, found = self.agreed(state, inputs, port, nodes, times, until=until)
+        state.pack()
+        return rows, found
+
+    def close(
+        self, state: State, inputs: Inputs, port: int, told: Sequence[Promise], *, trusted: bool
+    ) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says of payloads, as far as promises about them need it."""
+        return closed(self, state, inputs, port, told, trusted=trusted)
+
+    def compare(self, state: State, inputs: Inputs, port: int, told: Sequence[Promise]) -> list[Wrong]:
+        """What an input has promised of payloads that was promised to be otherwise."""
+        return compared(self, state, inputs, port, told)
+
+    def agreed(
+        self, state: State, inputs: Inputs, port: int, nodes: Ints, times: Ints, *, until: int
+    ) -> tuple[Batch, list[Wrong]]:
+        """Make the output what an input says of some events, as far as a promise until then needs it."""
         events = state.events
-        nodes, times = events.passed_by(until)
         room = int(state.totals[nodes, port].sum() + state.totals[nodes, -1].sum())
         state.reserve(room)
         changed, old, new = (np.empty(room, dtype=np.int64) for _ in range(3))
@@ -160,7 +181,7 @@ class In3t:
         behind, their = (np.empty(len(nodes) * inputs.count, dtype=np.int64) for _ in range(2))
         n, n_later, n_behind, n_wrong = kernel.agree(
             nodes, times, port, inputs.out, until,
-            events.vs, events.due, events.lacks, events.dead, events.died, *state.chains,
+            events.vs, events.due, events.lacks, events.front, events.dead, events.died, *state.chains,
             inputs.attached, *state.scratch(nodes), changed, old, new, later, behind, their, wrong, rule,
         )  # fmt: skip
         events.schedule(later[:n_later])
@@ -170,20 +191,22 @@ class In3t:
             self._wrong(state, inputs, node, port, why)
             for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
         ]
-        state.pack()
         return rows, found
 
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
         """What an input has frozen, with that cti, that was promised to be otherwise."""
-        events = state.events
-        nodes = events.suspects(port)
+        return self.judged(state, inputs, port, state.events.suspects(port), told)
+
+    def judged(self, state: State, inputs: Inputs, port: int, nodes: Ints, told: int) -> list[Wrong]:
+        """The same of some events."""
         if not len(nodes):
             return []
+        events = state.events
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
             nodes, port, told, inputs.out, int(inputs.doubted[port]),
-            events.vs, events.lacks, events.dead, events.died, *state.chains, inputs.attached,
-            *state.scratch(nodes), kept, wrong, rule,
+            events.vs, events.lacks, events.front, events.dead, events.died, *state.chains,
+            inputs.attached, *state.scratch(nodes), kept, wrong, rule,
         )  # fmt: skip
         if n_kept:
             events.behind[port].append(kept[:n_kept])
@@ -217,7 +240,7 @@ class In3t:
         events, size = state.events, state.events.size
         kernel.clear_all(*state.chains, np.flatnonzero(state.totals[:size, port]), port, port + 1)
         events.behind[port] = []
-        ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < inputs.out)
+        ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < events.frozen(inputs.out))
         events.bury(np.flatnonzero(ghosts))
 
 

@@ -9,7 +9,7 @@ Paper 2 section V-B.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from slackwater.columns import column_of, framed
 from slackwater.events import Batch
 from slackwater.kernels import merging as kernel
 from slackwater.merging import Adjusts, After, Inserts, MergePolicy
+from slackwater.promises import Promises
+from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN
 
 __all__ = ["START", "Inputs", "Wrong", "as_keys", "whose"]
@@ -48,12 +50,17 @@ class Inputs:
     """who was the first to promise as much as nobody else"""
     out: int = BEGIN
     """the cti of the output"""
+    promised: Promises = field(default_factory=Promises)
+    """what it has promised of payloads"""
+    vouched: Mask = field(init=False)
+    """which inputs have said so"""
 
     def __post_init__(self) -> None:
         self.names = [str(port) for port in range(self.count)]
         self.attached = np.ones(self.count, dtype=np.bool_)
         self.quarantined = np.zeros(self.count, dtype=np.bool_)
         self.heeding = np.zeros(self.count, dtype=np.bool_)
+        self.vouched = np.zeros(self.count, dtype=np.bool_)
         self.since, self.stable, self.doubted = (
             np.full(self.count, BEGIN, dtype=np.int64) for _ in range(3)
         )
@@ -63,8 +70,9 @@ class Inputs:
         self.names.append(called)
         more = Inputs(1)
         more.attached[:], more.heeding[:] = False, heeding
-        for each in ("attached", "quarantined", "since", "stable", "heeding", "doubted"):
-            setattr(self, each, np.append(getattr(self, each), getattr(more, each)))
+        for each in fields(self):
+            if isinstance(known := getattr(self, each.name), np.ndarray):
+                setattr(self, each.name, np.append(known, getattr(more, each.name)))
         self.count += 1
 
     def tell(self, port: int, cti: int) -> None:
@@ -94,6 +102,15 @@ class Inputs:
         behind = self.attached & (self.stable < self.out)
         self.doubted[behind & self.heeding] = self.out
         return tuple((port, self.out) for port in np.flatnonzero(behind).tolist())
+
+    def reach(self, cti: int) -> None:
+        """The output has promised."""
+        self.out = cti
+        self.promised.add([Punctuation(cti)])
+
+    def stable_of(self, rows: Batch) -> int | Ints:
+        """Up to when the output has promised the payloads of rows: its cti, if that is so for all."""
+        return self.promised.frontier(rows.payload) if len(self.promised) else self.out
 
     def furthest(self) -> int | None:
         """Who can move the output's promise on, and furthest; None if nobody can."""

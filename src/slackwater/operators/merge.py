@@ -15,12 +15,20 @@ Inserts: shown at first sight, unless the policy holds them back. Adjusts: noted
 would freeze what they change, unless the policy shows them at once. Promises: the furthest cti, when the
 output has been made to agree with the input that says it.
 
-Feedback: to inputs that are not as far as the output's cti, events that end before it are of no
-interest.
+Promises about payloads: every payload is as a stream of its own, with ctis of its own
+(merged_promises.py). If an input that is complete promises that nothing with some payloads comes before
+t, the output is made to agree with it on these, and promises the same; what others say of them later is
+late. What an input promises of payloads that is not complete yet is dropped. R0 to R2 have shown all
+that an input told, and pass its promise on; R3- drops it.
 
-Pass: what the policy shows; on the cti of the furthest input, what its freezing needs. Keep: events
-that are not fully frozen in the output, once, with the ends that each input gives them. Propagate: the
-furthest cti (minus `trailing`); promises about payloads are dropped.
+Feedback: to inputs that are not as far as the output's cti, events that end before it are of no
+interest; and to the others payloads that were promised for ever (not by R1, which counts rows).
+
+Pass: what the policy shows; on the cti of the furthest input, and on a promise about payloads, what
+freezing needs. Keep: events that are not fully frozen in the output, once, with the ends that each input
+gives them; what the output has promised of payloads, for an input that begins anew tells them again.
+Propagate: the furthest cti, and promises about payloads as soon as one input makes them (both minus
+`trailing`).
 
     in 0:  a [6, 10)                          a -> [6, 15)
     in 1:              a [6, 12)   b [7, 14)                  a -> [6, 15)   cti(16)
@@ -31,26 +39,30 @@ Paper 2, Table II (Out3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import polars as pl
 
 from slackwater.consistency import OutputLatency
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.merging import QUARANTINE
+from slackwater.operators.closing import about
 from slackwater.operators.in2t import In2t
 from slackwater.operators.in3t import In3t
 from slackwater.operators.inputs import Inputs, Wrong
 from slackwater.operators.merge_apart import Apart
 from slackwater.operators.merge_ordered import InOrder
+from slackwater.operators.merged_promises import earlier
 from slackwater.operators.step import Answer, Description, GivenUp
 from slackwater.plan import nodes
 from slackwater.plan.merges import chosen
 from slackwater.plan.properties import infer
-from slackwater.punctuations import Punctuation
+from slackwater.promises import Promises
+from slackwater.punctuations import Promise, Punctuation, for_ever
 from slackwater.times import BEGIN, INF, plus
 from slackwater.validity import StreamProperties
 
@@ -84,6 +96,19 @@ class Index(Protocol):
         """What an input has frozen, with that cti, that was promised to be otherwise."""
         ...
 
+    def close(
+        self, state: Any, inputs: Inputs, port: int, told: Sequence[Promise], *, trusted: bool
+    ) -> tuple[Batch, list[Wrong]] | None:
+        """Make the output what an input says of payloads, as far as promises about them need it.
+
+        None: it makes nothing of such promises. Not `trusted`: nobody is to be blamed for what is said.
+        """
+        ...
+
+    def compare(self, state: Any, inputs: Inputs, port: int, told: Sequence[Promise]) -> list[Wrong]:
+        """What an input has promised of payloads that was promised to be otherwise."""
+        ...
+
     def forget(self, state: Any, inputs: Inputs, port: int) -> None:
         """An input has none of the events any more."""
         ...
@@ -111,7 +136,7 @@ class Merge:
     def open(self) -> State:
         """All inputs attached, nothing told; of a replicated stream there are none yet."""
         count = len(self.node.streams) if self.node.replicated is None else 0
-        inputs = Inputs(count)
+        inputs = Inputs(count, promised=Promises.of(self.node.schema))
         known = infer(self.node, self.latency)
         if count:
             inputs.heeding[:] = [_may_mislead(stream, known[stream]) for stream in self.node.streams]
@@ -151,13 +176,52 @@ class Merge:
             if until <= inputs.out:
                 break
             rows, wrong = self.index.advance(state.index, inputs, port, until)
-            inputs.out = until
+            inputs.reach(until)
             said.append(rows)
             given_up += self._given_up(state, wrong)
         if not said:
             return Answer(given_up=tuple(given_up) or None)
         promises = (Punctuation(inputs.out),)
         return Answer(promises, Batch.concat(said), tuple(given_up) or None, outdated=inputs.outdated())
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """What one input promises of payloads the output promises, when it agrees with it on them."""
+        inputs = state.inputs
+        if not inputs.attached[port]:
+            return Answer()
+        told = about(told, self.node.schema, int(inputs.stable[port]))
+        given_up = self._given_up(state, self.index.compare(state.index, inputs, port, told))
+        rows: Batch | None = None
+        news: list[Promise] = []
+        # it may have been quarantined just now
+        if inputs.attached[port] and inputs.since[port] <= inputs.out:
+            news = inputs.promised.news(earlier(told, self.node.policy.trailing))
+        closed = self.index.close(state.index, inputs, port, news, trusted=True) if news else None
+        if closed is None:
+            return Answer(given_up=tuple(given_up) or None)
+        rows, wrong = closed
+        inputs.promised.add(news)
+        inputs.vouched[port] = True
+        given_up += self._given_up(state, wrong)
+        return Answer(tuple(news), rows, tuple(given_up) or None, self._unwanted(state, port, news))
+
+    def _unwanted(
+        self, state: State, port: int, news: Sequence[Promise]
+    ) -> tuple[tuple[int, Promise], ...]:
+        """Rows that the other inputs need not tell any more."""
+        if not isinstance(self.index, In2t | In3t):
+            return ()
+        others = [each for each in np.flatnonzero(state.inputs.attached).tolist() if each != port]
+        return tuple((other, each) for each in for_ever(news) for other in others)
+
+    def forgo(self, state: State, told: Sequence[Promise]) -> Answer:
+        """Rows with such payloads are of no interest, and do not come any more: they are forgotten."""
+        told = for_ever(about(told, self.node.schema))
+        closed = self.index.close(state.index, state.inputs, 0, told, trusted=False)
+        if closed is None:
+            return Answer()
+        state.inputs.promised.add(told)
+        return Answer(tuple(told), closed[0])
 
     def _given_up(self, state: State, wrong: list[Wrong]) -> list[GivenUp]:
         """What becomes of contradictions: they stop the query, or somebody is set aside for them."""

@@ -1,13 +1,14 @@
 """R3-: as R3, with an index for every input and one for the output. For comparison only.
 
 Payloads are held once for every input, and what one index has is looked up in another: this is what the
-index of R3 (in2t.py) saves. It knows no policies and judges nobody.
+index of R3 (in2t.py) saves. It knows no policies, judges nobody, and drops promises about payloads.
 
 Paper 2 section VI-A (LMR3-).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ from slackwater.columns import taken
 from slackwater.events import Batch
 from slackwater.operators.inputs import Inputs, Ints, Wrong, as_keys
 from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.punctuations import Promise
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Apart", "State"]
@@ -147,6 +149,15 @@ class Apart:
             each.forget(np.concatenate([waiting[gone], frozen_there[frozen_there >= 0]]))
         out.forget(nodes[frozen])
         return rows, []
+
+    def close(
+        self, state: State, inputs: Inputs, port: int, told: Sequence[Promise], *, trusted: bool
+    ) -> None:
+        """It does not."""
+
+    def compare(self, state: State, inputs: Inputs, port: int, told: Sequence[Promise]) -> list[Wrong]:
+        """It does not."""
+        return []
 
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
         """It does not."""

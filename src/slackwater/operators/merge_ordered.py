@@ -8,6 +8,8 @@ All of them go by the latest start that was seen. A row that starts earlier was 
 or is one that this other input lacks: of what is past nothing is remembered, so that is not found out.
 Only what the latest start has is compared: by R1 in the order in which it came, by R2 as a set; and a
 row that starts later than anything before, but earlier than was promised, contradicts who promised that.
+So does one of a payload that was promised not to come: what an input has told was shown, so its promise
+about payloads holds for the output as it is, and is remembered.
 
     R0   in 0:  a [1, 9)              c [5, 7)   cti(6)
          in 1:             a [1, 9)                        c [5, 7)   d [8, 9)
@@ -21,6 +23,7 @@ Paper 2 sections IV-A to IV-C and Table IV.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +34,7 @@ from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys, hashes_of
 from slackwater.kernels.merging import HAS, first_out_of_order
 from slackwater.operators.inputs import Inputs, Ints, Wrong
+from slackwater.punctuations import Promise
 from slackwater.times import BEGIN, show
 
 __all__ = ["InOrder", "State"]
@@ -94,7 +98,11 @@ class InOrder:
             shown, wrong = self._of_latest(state, port, rows, first, same), []
         if shown.rows:
             self._remember(state, port, shown)
-        return shown, wrong
+        if not len(inputs.promised) or not shown.rows:
+            return shown, wrong
+        broken = inputs.promised.forbids(shown.vs, shown.payload)
+        wrong += [_promised_away(inputs, port, row) for row in _one_by_one(shown.where(broken))]
+        return shown.where(~broken), wrong
 
     @staticmethod
     def _is_joined(state: State, inputs: Inputs, port: int) -> bool:
@@ -201,6 +209,16 @@ class InOrder:
             state.hashes, state.keys, state.ends = state.hashes[:0], None, state.ends[:0]
         return Batch.empty(self.schema), []
 
+    def close(
+        self, state: State, inputs: Inputs, port: int, told: Sequence[Promise], *, trusted: bool
+    ) -> tuple[Batch, list[Wrong]]:
+        """Nothing has to be said: whatever an input has told of payloads was shown."""
+        return Batch.empty(self.schema), []
+
+    def compare(self, state: State, inputs: Inputs, port: int, told: Sequence[Promise]) -> list[Wrong]:
+        """Nothing is remembered that could be contradicted."""
+        return []
+
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
         """Nothing is remembered that could be contradicted."""
         return []
@@ -216,6 +234,18 @@ def _missed(inputs: Inputs, port: int, row: Batch) -> Wrong:
     told, leads = inputs.names[port], inputs.names[inputs.leader]
     detail = f"input {told} has it, input {leads} had promised up to {show(inputs.out)} without"
     return Wrong.of(HAS, row, port, detail=detail, against=[], with_output=[inputs.leader])
+
+
+def _promised_away(inputs: Inputs, port: int, row: Batch) -> Wrong:
+    """A row that nobody has told before, of a payload that others have promised not to come."""
+    others = [each for each in np.flatnonzero(inputs.vouched & inputs.attached).tolist() if each != port]
+    broken = inputs.promised.broken_one(row)
+    detail = f"input {port} has it, {broken!r} was promised without"
+    return Wrong.of(HAS, row, port, detail=detail, against=[], with_output=others)
+
+
+def _one_by_one(rows: Batch) -> list[Batch]:
+    return [rows.slice(i, i + 1) for i in range(rows.rows)]
 
 
 def _hashes(rows: Batch) -> Ints:

@@ -32,6 +32,17 @@ _LOOSE, _TIGHT = 3, 1.5
 """so many nodes for each that is alive are too many, of small payloads and of others"""
 
 
+class Shelves:
+    """Where events are found by their values in some columns (merged_promises.py)."""
+
+    def __init__(self) -> None:
+        self.by_columns: dict[tuple[str, ...], Any] = {}
+
+    def __reduce__(self) -> tuple[type[Shelves], tuple[()]]:
+        # it can be set up again
+        return Shelves, ()
+
+
 @dataclass(slots=True)
 class MergedEvents:
     """Arrays by node; there is room for more."""
@@ -53,6 +64,9 @@ class MergedEvents:
     """nodes that the next cti looks at, be it to put them into the calendar"""
     behind: list[list[Ints]] = field(init=False)
     """of each input: nodes of which it may say other than was promised"""
+    front: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """up to when the output has promised the payload of each; empty as long as it has promised none"""
+    shelves: Shelves = field(default_factory=Shelves)
 
     def __post_init__(self) -> None:
         self.keys = Keys(pl.Schema({START: pl.Int64(), **self.schema}))
@@ -73,8 +87,11 @@ class MergedEvents:
         """How many nodes there are, the dead among them."""
         return len(self.keys)
 
-    def nodes_of(self, rows: Batch, stable: int) -> tuple[Ints, slice, Ints]:
-        """The node of each row, -1 where its event is frozen; which nodes are new, and which ghosts."""
+    def nodes_of(self, rows: Batch, stable: int | Ints) -> tuple[Ints, slice, Ints]:
+        """The node of each row, -1 where its event is frozen; which nodes are new, and which ghosts.
+
+        `stable` is the cti of the output, or for each row how far the output has promised its payload.
+        """
         late = rows.vs < stable
         some_late = bool(late.any())
         before = len(self.keys)
@@ -86,28 +103,32 @@ class MergedEvents:
             # of equal ones any will do: they start at one time
             self.vs[nodes[is_new]] = rows.vs[is_new]
             self.due[new], self.lacks[new] = self.vs[new], BEGIN
+            if len(self.front):
+                self.front[nodes[is_new]] = np.broadcast_to(stable, nodes.shape)[is_new]
             self.fresh.append((before, new.stop))
         if not some_late:
             return nodes, new, nodes[:0]
         nodes = self._living(nodes)
-        unknown = np.flatnonzero((nodes < 0) & (rows.new_ve >= stable))
         # once all is promised, what ends at INF is forgotten as well
-        if not len(unknown) or stable == INF:
+        unknown = np.flatnonzero((nodes < 0) & (rows.new_ve >= stable) & (np.asarray(stable) < INF))
+        if not len(unknown):
             return nodes, new, nodes[:0]
         keys = as_keys(rows.vs, rows.payload)
-        ghosts = self._haunted(taken(keys, unknown), stable)
+        ghosts = self._haunted(taken(keys, unknown), np.broadcast_to(stable, nodes.shape)[unknown])
         # other rows may be of the same
         nodes[late] = self._living(self.keys.find(keys))[late]
         return nodes, new, ghosts
 
-    def _haunted(self, keys: pl.DataFrame, stable: int) -> Ints:
+    def _haunted(self, keys: pl.DataFrame, stable: Ints) -> Ints:
         """Ghosts."""
         nodes = self.keys.number(keys)
         self._make_room()
         self.vs[nodes] = keys.get_column(START).to_numpy()
         ghosts = np.unique(nodes)
         self.died[0] -= np.count_nonzero(self.dead[ghosts])
-        self.due[ghosts], self.lacks[ghosts], self.dead[ghosts] = INF, stable, False
+        self.due[ghosts], self.lacks[nodes], self.dead[ghosts] = INF, stable, False
+        if len(self.front):
+            self.front[nodes] = stable
         return ghosts
 
     def _make_room(self) -> None:
@@ -118,6 +139,8 @@ class MergedEvents:
             )
             self.dead = enlarged(self.dead, room)
             self.mark = np.full(room, -1, dtype=np.int64)
+            if len(self.front):
+                self.front = enlarged(self.front, max(room, len(self.front)))
 
     def _living(self, nodes: Ints) -> Ints:
         if not len(self.dead):
@@ -146,6 +169,29 @@ class MergedEvents:
         self.schedule(new[~passed])
         return np.concatenate([nodes, new[passed]]), np.concatenate([times, starts[passed]])
 
+    def begin_promises(self) -> None:
+        """From now on it is noted how far the payloads of nodes were promised."""
+        if not len(self.front):
+            self.front = np.full(max(_LEAST, len(self.vs)), BEGIN, dtype=np.int64)
+
+    def promise(self, nodes: Ints, until: int) -> None:
+        """The output has promised the payloads of these up to a time."""
+        self.front[nodes] = np.maximum(self.front[nodes], until)
+
+    def settle(self) -> None:
+        """Have those that are new wait in the calendar: whether a cti comes is not known."""
+        for first, stop in self.fresh:
+            new = np.arange(first, stop)
+            self.schedule(new[~self.dead[new] & (self.due[new] == self.vs[new])])
+        self.fresh = []
+
+    def frozen(self, stable: int) -> Ints:
+        """Up to when the output has promised what it says of each node, with its cti."""
+        size = len(self.keys)
+        if not len(self.front):
+            return np.full(size, stable, dtype=np.int64)
+        return np.maximum(self.front[:size], stable)
+
     def bury(self, nodes: Ints) -> None:
         """They are done with."""
         self.died[0] += np.count_nonzero(~self.dead[nodes])
@@ -168,6 +214,14 @@ class MergedEvents:
         nodes, self.behind[port] = self.behind[port], []
         return np.unique(np.concatenate(nodes)) if nodes else np.empty(0, dtype=np.int64)
 
+    def suspects_among(self, port: int, nodes: Ints) -> Ints:
+        """The same of some nodes, which are in order; the others stay put down."""
+        every = self.suspects(port)
+        among = np.isin(every, nodes, assume_unique=True)
+        if not among.all():
+            self.behind[port].append(every[~among])
+        return every[among]
+
     def packed(self) -> tuple[Mask, int] | None:
         """Forget the dead, if they are many: who was alive, in so much room from now on."""
         size, left = len(self.keys), len(self)
@@ -181,6 +235,9 @@ class MergedEvents:
         self.vs, self.due, self.lacks = (
             enlarged(array[:size][alive], room) for array in (self.vs, self.due, self.lacks)
         )
+        if len(self.front):
+            self.front = enlarged(self.front[:size][alive], room)
+        self.shelves = Shelves()
         self.mark = np.full(room, -1, dtype=np.int64)
         self.dead = np.zeros(room, dtype=np.bool_)
         self.died[0] = 0
@@ -188,6 +245,11 @@ class MergedEvents:
         waiting = self.calendar.pool[places, _NODE]
         # who is gone is nobody when its time comes
         self.calendar.pool[places, _NODE] = np.where(waiting >= 0, numbers[waiting], -1)
+        if 2 * left < len(places):
+            # no cti comes for them where promises about payloads alone are made
+            rows = self.calendar.pool[places]
+            self.calendar.clear()
+            self.calendar.put(rows[rows[:, _NODE] >= 0])
         for port, parts in enumerate(self.behind):
             nodes = numbers[np.concatenate(parts)] if parts else np.empty(0, np.int64)
             self.behind[port] = [nodes[nodes >= 0]] if len(nodes) else []

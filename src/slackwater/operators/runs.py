@@ -12,8 +12,9 @@ For perfect input nothing changes before it, hence:
   on to it; what a row of a join is alone has no such sequel.
 - PERFECTNESS_PRESERVING shows nothing of a run before it is final: as runs are maximal, anything shorter
   would have to be lengthened. The rows of one payload come in the order of their starts, so a copy also
-  waits for those around it. What will come with its start may not be promised away, hence the promise is
-  the smaller of the cti and the earliest start of which nothing is shown; more would be false.
+  waits for those around it that began before. What will come with its start may not be promised away,
+  hence the promise is the smaller of the cti and the earliest start of a row that is not shown; more
+  would be false.
 - If the input is not perfect and something late joins on to a run that was shown, this stays as it is,
   until its end is final again or a promise needs it: then it is lengthened to the time of the promise.
 - ORDER_PRESERVING shows a run from its start on, without end until that is final. All that changes is at

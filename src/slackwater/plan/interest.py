@@ -51,7 +51,7 @@ from slackwater.plan.nodes import (
     Where,
     walk,
 )
-from slackwater.plan.properties import infer_at, is_tumbling
+from slackwater.plan.properties import infer, infer_at, is_tumbling
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise
 from slackwater.times import BEGIN, INF
@@ -90,8 +90,17 @@ def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]
         case Join():
             keys = {left: left if port == _LEFT else right for left, right in node.on.items()}
             return _renamed(told, keys)
+        case Merge() if _counts_rows(node):
+            return []
         case _:
             return [*told]
+
+
+def _counts_rows(node: Merge) -> bool:
+    """Whether a merge may know a row by how many of its start came before it (R1)."""
+    known = (infer(node, latency) for latency in OutputLatency)
+    in_order = any(all(each[stream].ties_in_order for stream in node.streams) for each in known)
+    return node.algorithm == "R1" or in_order
 
 
 def outdated_of(node: Node, port: int, time: int) -> int | None:

@@ -66,9 +66,9 @@ from slackwater.plan.nodes import (
 from slackwater.plan.properties import infer_at, output_latencies
 from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
-from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
+from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached, for_ever
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.runtime.repetition import for_ever, may_repeat, unsaid
+from slackwater.runtime.repetition import may_repeat, unsaid
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Dataflow", "Running", "bottom_up", "fair"]
@@ -217,7 +217,11 @@ class Running:
             asked = unwanted_of(self.node, queue.port, common)
             if asked:
                 queue.forgo(asked)
-                self._emit(self._told(self._closed(queue.port, asked), []))
+                if isinstance(self.step, Merge):
+                    answers = [self.step.forgo(self.state, asked)]
+                else:
+                    answers = self._closed(queue.port, asked)
+                self._emit(self._told(answers, []))
 
     def outdate(self) -> None:
         """Some reader has no interest in events that end before some time. If none has, nor has it."""

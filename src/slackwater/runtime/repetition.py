@@ -18,10 +18,9 @@ from slackwater.columns import FEW
 from slackwater.consistency import OutputLatency
 from slackwater.plan.nodes import AlterLifetime, Node
 from slackwater.promises import Promises
-from slackwater.punctuations import Closings, Promise
-from slackwater.times import INF
+from slackwater.punctuations import Closings, Promise, for_ever
 
-__all__ = ["for_ever", "may_repeat", "unsaid"]
+__all__ = ["may_repeat", "unsaid"]
 
 _MANY = 4096
 """with so many that are remembered"""
@@ -68,15 +67,3 @@ def _narrowness(told: Promise) -> tuple[int, int]:
     if isinstance(told, Closings):
         return len(told.keys.columns), 0
     return len(told.columns), -told.before
-
-
-def for_ever(told: Sequence[Promise]) -> list[Promise]:
-    """The promises that nothing ends."""
-    found: list[Promise] = []
-    for each in told:
-        if isinstance(each, Closings):
-            some = each if (each.before == INF).all() else each.where(each.before == INF)
-            found += [some] if len(some) else []
-        elif each.before == INF:
-            found.append(each)
-    return found

@@ -14,6 +14,9 @@ C3. What an input has frozen the output has, or can still be given: an event tha
 
 An event [vs, ve) is fully frozen where ve < L, or L is INF, half frozen where vs < L <= ve.
 
+Promises about payloads are ctis of these payloads: of an event, L and L_m are how far its payload is
+promised (paper 4), by a cti or otherwise.
+
 Where (vs, payload) is no key (R4), events of one start and payload are compared as bags: the output has
 all copies that are fully frozen in the input that is furthest, and as many that are half frozen.
 """
@@ -26,6 +29,8 @@ from dataclasses import dataclass, field
 
 from slackwater.events import Adjust, Element, Insert
 from slackwater.identity import identity
+from slackwater.patterns import holds
+from slackwater.payloads import Payload
 from slackwater.punctuations import Punctuation
 from slackwater.times import BEGIN, INF
 
@@ -38,6 +43,10 @@ class Told:
 
     events: dict[tuple[int, Hashable], Counter[int]] = field(default_factory=dict)
     cti: int = BEGIN
+    promises: list[Punctuation] = field(default_factory=list)
+    """about payloads"""
+    payloads: dict[Hashable, Payload] = field(default_factory=dict)
+    """all that it ever had, by what identifies them"""
 
     def hear(self, element: Element) -> None:
         """One element more."""
@@ -55,6 +64,18 @@ class Told:
                     self.events[vs, identity(payload)] = +ends
             case Punctuation() if element.is_cti:
                 self.cti = max(self.cti, element.before)
+            case Punctuation():
+                self.promises.append(element)
+        if isinstance(element, Insert | Adjust):
+            self.payloads[identity(element.payload)] = element.payload
+
+    def reached(self, payload: Payload) -> int:
+        """Up to when a payload is promised."""
+        time = self.cti
+        for each in sorted(self.promises, key=lambda promise: promise.since):
+            if each.since <= time and all(holds(p, payload[name]) for name, p in each.columns):
+                time = max(time, each.before)
+        return time
 
     def _ends(self, vs: int, payload: Hashable) -> Counter[int]:
         return self.events.setdefault((vs, payload), Counter())
@@ -68,6 +89,12 @@ class Told:
         assert copies == 1, "(vs, payload) is a key"
         return end
 
+    def of(self, payload: Payload) -> Told:
+        """The same of one payload, as a stream of its own."""
+        mine = identity(payload)
+        events = {key: ends for key, ends in self.events.items() if key[1] == mine}
+        return Told(events, self.reached(payload))
+
     def fully(self, end: int) -> bool:
         """Whether an event that ends there is fully frozen."""
         return end < self.cti or self.cti == INF
@@ -79,7 +106,16 @@ class Told:
 
 def incompatible(inputs: Sequence[Told], output: Told) -> list[str]:
     """What keeps the output from following its inputs, by the conditions that are broken."""
-    return [*_c1(inputs, output), *_c2(inputs, output), *_c3(inputs, output)]
+    found = _c1(inputs, output)
+    for payload in _payloads(*inputs, output):
+        theirs, mine = [each.of(payload) for each in inputs], output.of(payload)
+        further = _c1(theirs, mine) if mine.cti > output.cti else []
+        found += [*further, *_c2(theirs, mine), *_c3(theirs, mine)]
+    return found
+
+
+def _payloads(*streams: Told) -> list[Payload]:
+    return list({key: p for each in streams for key, p in each.payloads.items()}.values())
 
 
 def _c1(inputs: Sequence[Told], output: Told) -> list[str]:
@@ -130,7 +166,16 @@ def _c3(inputs: Sequence[Told], output: Told) -> list[str]:
 
 
 def incompatible_bags(leader: Told, output: Told) -> list[str]:
-    """The same for bags, against the input that is furthest, where the output has promised as much."""
+    """The same for bags, against an input, of payloads that it has promised as far as the output."""
+    found = []
+    for payload in _payloads(leader, output):
+        theirs, mine = leader.of(payload), output.of(payload)
+        if theirs.cti >= mine.cti:
+            found += _different_bags(theirs, mine)
+    return found
+
+
+def _different_bags(leader: Told, output: Told) -> list[str]:
     found = []
     for key in dict.fromkeys([*leader.events, *output.events]):
         start = key[0]
