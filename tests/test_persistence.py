@@ -422,7 +422,7 @@ def _with_more() -> Product:
 
 def _with_less() -> Keys:
     keys = Keys(pl.Schema({"a": pl.Int64()}))
-    del keys.slots
+    del keys.begins
     return keys
 
 

@@ -316,7 +316,7 @@ def _last(pool, at):
 
 @njit(cache=True)
 def agree(
-    nodes, times, port, stable, until,
+    nodes, port, stable, until,
     vs, due, lacks, dead, died, pool, facts, heads, totals, attached, more, less,
     changed, old_ends, new_ends, later, behind_node, behind_port, wrong_node, wrong,
 ):  # fmt: skip
@@ -325,7 +325,7 @@ def agree(
     n = n_later = n_behind = n_wrong = 0
     for i in range(len(nodes)):
         node = nodes[i]
-        if dead[node] or due[node] != times[i]:
+        if dead[node]:
             continue
         start = vs[node]
         half_frozen = start < stable

@@ -28,7 +28,7 @@ from slackwater.events import Batch
 from slackwater.kernels import merging_bags as kernel
 from slackwater.merging import MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
-from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 
 __all__ = ["In3t", "State"]
 
@@ -52,14 +52,14 @@ class State:
             np.empty((0, self.events.inputs + 1), dtype=np.int64) for _ in range(2)
         )
 
-    def begin(self, new: slice, ghosts: Ints) -> None:
+    def begin(self, first_new: int, ghosts: Ints) -> None:
         """Nobody has these."""
         room = len(self.events.vs)
         if room > len(self.heads):
             self.heads, self.totals = enlarged(self.heads, room), enlarged(self.totals, room)
         # what some of the ghosts were before they died
         kernel.clear_all(*self.chains, ghosts[ghosts < self.size], 0, self.totals.shape[1])
-        for nodes in (new, ghosts):
+        for nodes in (slice(first_new, self.events.size), ghosts):
             self.heads[nodes], self.totals[nodes] = -1, 0
         self.size = self.events.size
 
@@ -90,11 +90,8 @@ class State:
         dead = np.flatnonzero(self.events.dead[:size])
         packed = self.events.packed()
         if packed is not None:
-            alive, room = packed
             kernel.clear_all(*self.chains, dead, 0, self.totals.shape[1])
-            self.heads, self.totals = (
-                enlarged(array[: len(alive)][alive], room) for array in (self.heads, self.totals)
-            )
+            self.heads, self.totals = (kept_of(array, *packed) for array in (self.heads, self.totals))
             self.size = self.events.size
 
 
@@ -116,8 +113,8 @@ class In3t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, begun, ghosts = events.nodes_of(rows, inputs.out)
-        state.begin(begun, ghosts)
+        nodes, first_new, ghosts = events.nodes_of(rows, inputs.out)
+        state.begin(first_new, ghosts)
         state.reserve(rows.rows)
         touched = np.empty(len(nodes), dtype=np.int64)
         count = kernel.absorb(
@@ -145,14 +142,14 @@ class In3t:
     def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says, as far as a cti(until) needs it."""
         events = state.events
-        nodes, times = events.passed_by(until)
+        nodes = events.passed_by(until)
         room = int(state.totals[nodes, port].sum() + state.totals[nodes, -1].sum())
         state.reserve(room)
         changed, old, new = (np.empty(room, dtype=np.int64) for _ in range(3))
         later, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         behind, their = (np.empty(len(nodes) * inputs.count, dtype=np.int64) for _ in range(2))
         n, n_later, n_behind, n_wrong = kernel.agree(
-            nodes, times, port, inputs.out, until,
+            nodes, port, inputs.out, until,
             events.vs, events.due, events.lacks, events.dead, events.died, *state.chains,
             inputs.attached, *state.scratch(nodes), changed, old, new, later, behind, their, wrong, rule,
         )  # fmt: skip

@@ -16,7 +16,7 @@ import polars as pl
 from slackwater.columns import taken
 from slackwater.events import Batch
 from slackwater.operators.inputs import Inputs, Ints, Wrong, as_keys
-from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Apart", "State"]
@@ -31,9 +31,10 @@ class One:
 
     def known(self, rows: Batch) -> Ints:
         """The nodes of events, those that are new among them."""
-        nodes, begun, _ = self.events.nodes_of(rows, BEGIN)
+        nodes, first_new, _ = self.events.nodes_of(rows, BEGIN)
         if len(self.events.vs) > len(self.ends):
             self.ends = enlarged(self.ends, len(self.events.vs))
+        begun = slice(first_new, self.events.size)
         self.ends[begun] = self.events.vs[begun]
         return nodes
 
@@ -47,8 +48,8 @@ class One:
 
     def passed_by(self, until: int) -> Ints:
         """The nodes that start or end before a cti, and are not done with."""
-        nodes, times = self.events.passed_by(until)
-        due: Ints = nodes[(self.events.due[nodes] == times) & ~self.events.dead[nodes]]
+        nodes = self.events.passed_by(until)
+        due: Ints = nodes[~self.events.dead[nodes]]
         return due
 
     def put_off(self, nodes: Ints) -> None:
@@ -61,8 +62,7 @@ class One:
         self.events.bury(np.unique(nodes))
         packed = self.events.packed()
         if packed is not None:
-            alive, room = packed
-            self.ends = enlarged(self.ends[: len(alive)][alive], room)
+            self.ends = kept_of(self.ends, *packed)
 
 
 @dataclass(slots=True)
