@@ -140,8 +140,7 @@ def find_or_add(
             while a < width and stored[number, a] == rows[i, a]:
                 a += 1
             if a == width and (
-                not worded
-                or same_letters(letters, begins[number], text, ends[i], ends[i + 1] - ends[i])
+                not worded or same_letters(letters, begins[number], text, ends[i], ends[i + 1] - ends[i])
             ):
                 break
             at = (at + 1) & last
@@ -169,7 +168,7 @@ def find(slots, stored, begins, letters, rows, ends, text):
     numbers = np.empty(len(rows), dtype=np.int64)
     last, width, worded = len(slots) - 1, rows.shape[1], len(ends) > 0
     places = _places(rows, 0, slots)
-    for i in range(0, len(rows)):
+    for i in range(len(rows)):
         if i + 2 * _AHEAD < len(rows):
             prefetch_at(slots, places[i + 2 * _AHEAD])
             prefetch(stored, np.int64(slots[places[i + _AHEAD]]))
@@ -180,8 +179,7 @@ def find(slots, stored, begins, letters, rows, ends, text):
             while a < width and stored[number, a] == rows[i, a]:
                 a += 1
             if a == width and (
-                not worded
-                or same_letters(letters, begins[number], text, ends[i], ends[i + 1] - ends[i])
+                not worded or same_letters(letters, begins[number], text, ends[i], ends[i + 1] - ends[i])
             ):
                 break
             at = (at + 1) & last

@@ -13,6 +13,7 @@ compared with every slot of its hash until one is equal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,10 +45,11 @@ Slots = npt.NDArray[np.int32]
 _FREE = -1
 _NO_SEED = np.uint64(0)
 _LEAST_SLOTS = 64
+_LEAST_LETTERS = 1024
 _SPARSE = 4
 """so many times as much room as keys is given back"""
-_LEAST_LETTERS, _MORE_LETTERS = 1024, 4
-"""a text grows by this part of it, for words may be long"""
+_SHORT, _MORE = 1 << 20, 4
+"""a text of so many letters grows by this part of it, and not to twice its length"""
 _BITS = 63
 """one for each column that may be null"""
 _AHEAD = 8
@@ -101,9 +103,11 @@ class Keys:
         self.hashes = np.empty(0, dtype=np.uint64)
 
     @property
-    def is_fixed(self) -> bool:
-        """Whether all columns have a fixed width."""
-        return self.is_coded and not len(self.worded)
+    def width(self) -> float:
+        """How many bytes a key takes, on average; infinite if nobody knows."""
+        if not self.is_coded:
+            return math.inf
+        return 8 * self.values.shape[1] + self.used / max(1, self.size)
 
     def __len__(self) -> int:
         return self.size
@@ -116,7 +120,7 @@ class Keys:
 
     def tuples(self, numbers: Ints) -> list[tuple[Any, ...]]:
         """The same as Python's values."""
-        if self.is_fixed and len(numbers) <= FEW and self.schema.dtypes() in _NUMBERS:
+        if len(numbers) <= FEW and self.schema.dtypes() in _NUMBERS:
             [dtype] = self.schema.dtypes()
             rows = _rows(self.values, numbers)
             if not rows[:, -1].any():
@@ -158,7 +162,7 @@ class Keys:
 
     def number_of(self, values: npt.NDArray[Any]) -> Ints:
         """The number of each key, where keys are single numbers of the type of these."""
-        assert self.is_fixed
+        assert self.is_coded
         rows = np.zeros((len(values), 2), dtype=np.int64)
         rows[:, 0] = numbers(values)
         return self._number_coded(Coded(rows, *kernel.NO_WORDS))
@@ -213,7 +217,8 @@ class Keys:
 
     def _lengthen(self, more: int) -> None:
         """Have room for so many letters more."""
-        room = self.used + max(more, self.used // _MORE_LETTERS, _LEAST_LETTERS)
+        part = self.used if self.used < _SHORT else self.used // _MORE
+        room = self.used + max(more, part, _LEAST_LETTERS)
         letters = np.empty(room, dtype=np.uint8)
         letters[: self.used] = self.letters[: self.used]
         self.letters = letters

@@ -162,7 +162,23 @@ def _eight_bytes(typing_context, array, place):
     return types.uint64(array, types.intp), generate
 
 
+@intrinsic
+def _set_eight_bytes(typing_context, array, place, word):
+    """Write an integer as the bytes from this place on."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        start = builder.gep(data, [arguments[1]])
+        wide = builder.bitcast(start, ir.IntType(64).as_pointer())
+        builder.store(arguments[2], wide, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.uint64), generate
+
+
+# compiled code calls them, which mypy cannot follow
 _load: Any = _eight_bytes
+_store: Any = _set_eight_bytes
 
 
 @njit(cache=True, inline="always")
@@ -219,10 +235,14 @@ def _hashed_in_lanes(ends, text):
 def same_letters(one, at, other, place, length):
     """Whether so many letters of a text, from there on, are those of another."""
     i = 0
-    while i + _EIGHT <= length:
-        if _load(one, at + i) != _load(other, place + i):
-            return False
-        i += _EIGHT
+    if length >= _EIGHT:
+        # the last eight, which may have been looked at in part
+        end = length - _EIGHT
+        while i < end:
+            if _load(one, at + i) != _load(other, place + i):
+                return False
+            i += _EIGHT
+        return _load(one, at + end) == _load(other, place + end)
     while i < length:
         if one[at + i] != other[place + i]:
             return False
@@ -232,9 +252,19 @@ def same_letters(one, at, other, place, length):
 
 @njit(cache=True)
 def copy_letters(one, at, other, place, length):
-    """Write so many letters of a text, from there on, to a place of another."""
-    for i in range(length):
-        other[place + i] = one[at + i]
+    """Write so many letters of a text, from there on, to another, or to a place before in the same."""
+    if length < _EIGHT:
+        for i in range(length):
+            other[place + i] = one[at + i]
+        return
+    # the last eight, part of which may be written by then
+    end = length - _EIGHT
+    last = _load(one, at + end)
+    i = 0
+    while i < end:
+        _store(other, place + i, _load(one, at + i))
+        i += _EIGHT
+    _store(other, place + end, last)
 
 
 @njit(cache=True)

@@ -107,6 +107,8 @@ class In2t:
         if n_behind:
             events.behind[port].append(behind[:n_behind])
         places, old = shown[first:], old[first:]
+        if not len(places):
+            return Batch.empty(self.schema), []
         if not first:
             return Batch(rows.vs, old, rows.new_ve, rows.payload), []
         return Batch(rows.vs[places], old, rows.new_ve[places], taken(rows.payload, places)), []
@@ -127,7 +129,7 @@ class In2t:
         events.schedule(later[:n_later])
         events.suspect(behind[:n_behind], their[:n_behind])
         said = changed[:n_changed]
-        rows = Batch(events.vs[said], old[:n_changed], state.out[said], events.payload(said))
+        rows = events.said(said, old[:n_changed], state.out[said])
         found = [
             self._wrong(state, inputs, int(wrong[i]), int(accused[i]), rule=int(rule[i]))
             for i in range(n_wrong)

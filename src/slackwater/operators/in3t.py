@@ -137,7 +137,7 @@ class In3t:
             events.schedule(sooner[:n_sooner])
         if n_behind:
             events.behind[port].append(behind[:n_behind])
-        return _said(state, changed[:n], old[:n], new[:n]), []
+        return events.said(changed[:n], old[:n], new[:n]), []
 
     def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says, as far as a cti(until) needs it."""
@@ -155,7 +155,7 @@ class In3t:
         )  # fmt: skip
         events.schedule(later[:n_later])
         events.suspect(behind[:n_behind], their[:n_behind])
-        rows = _said(state, changed[:n], old[:n], new[:n])
+        rows = events.said(changed[:n], old[:n], new[:n])
         found = [
             self._wrong(state, inputs, node, port, why)
             for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
@@ -209,10 +209,6 @@ class In3t:
         events.behind[port] = []
         ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < inputs.out)
         events.bury(np.flatnonzero(ghosts))
-
-
-def _said(state: State, nodes: Ints, old: Ints, new: Ints) -> Batch:
-    return Batch(state.events.vs[nodes], old, new, state.events.payload(nodes))
 
 
 def _ends(state: State, node: int, who: int) -> list[int]:

@@ -29,6 +29,8 @@ _LEAST = 64
 """room for fewer is not worth saving"""
 _LOOSE, _TIGHT = 3, 1.5
 """so many nodes for each that is alive are too many, of small payloads and of others"""
+_SMALL = 100
+"""bytes of a payload"""
 _SPARE = 2
 """so many times the room that is needed is too much"""
 
@@ -129,6 +131,12 @@ class MergedEvents:
         self.died[0] += np.count_nonzero(~self.dead[nodes])
         self.dead[nodes] = True
 
+    def said(self, nodes: Ints, old: Ints, new: Ints) -> Batch:
+        """The events of these nodes end otherwise."""
+        if not len(nodes):
+            return Batch.empty(self.schema)
+        return Batch(self.vs[nodes], old, new, self.payload(nodes))
+
     def payload(self, nodes: Ints) -> pl.DataFrame:
         """The payloads of these nodes."""
         columns = self.keys.take(nodes).get_columns()
@@ -149,7 +157,7 @@ class MergedEvents:
     def packed(self) -> tuple[Ints, int] | None:
         """Forget the dead, if they are many: who was alive, in so much room from now on."""
         size, left = len(self.keys), len(self)
-        loose = _LOOSE if self.keys.is_fixed else _TIGHT
+        loose = _LOOSE if self.keys.width <= _SMALL else _TIGHT
         if size < _LEAST or loose * left > size:
             return None
         assert self.fresh == size, "the cti has looked at them"
