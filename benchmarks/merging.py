@@ -120,6 +120,12 @@ def counted(source: sw.Query) -> sw.Query:
     return source.group_by("k").aggregate(n=sw.count(), s=sw.max("s"))
 
 
+def modified(source: sw.Query) -> sw.Query:
+    """Counts by group, followed by a change of lifetimes: a late row takes back what was counted."""
+    counts = source.group_by("k").aggregate(n=sw.count())
+    return counts.window(sw.sliding(40 * SECOND))
+
+
 def clipped(source: sw.Query) -> sw.Query:
     """Each row until the next of its group: a row has others end sooner, and all events stay."""
     return source.clip(source, on="k")

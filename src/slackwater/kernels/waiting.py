@@ -107,6 +107,16 @@ def _put(links, heads, facts, things, times):
 def _take(links, heads, facts, until, times, first, stop, starts, out, later):
     """Write those who are due to `out`; how many, and how many are to wait again (`later`)."""
     n = n_later = 0
+    for thing in range(first, stop):
+        if links[thing, BEFORE] != _ELSEWHERE:
+            continue
+        if starts[thing] <= until:
+            out[n] = thing
+            n += 1
+        else:
+            later[n_later] = thing
+            n_later += 1
+    new = n + n_later
     reached = facts[_REACHED]
     if until >= reached:
         last = bucket_of(until, reached)
@@ -125,14 +135,5 @@ def _take(links, heads, facts, until, times, first, stop, starts, out, later):
                     out[n] = thing
                     n += 1
                 thing = following
-    facts[_COUNT] -= n + n_later
-    for thing in range(first, stop):
-        if links[thing, BEFORE] != _ELSEWHERE:
-            continue
-        if starts[thing] <= until:
-            out[n] = thing
-            n += 1
-        else:
-            later[n_later] = thing
-            n_later += 1
+    facts[_COUNT] -= n + n_later - new
     return n, n_later

@@ -171,7 +171,7 @@ class In3t:
             return []
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
-            nodes, port, told, inputs.out, int(inputs.doubted[port]),
+            nodes, port, told, inputs.out, int(inputs.doubted[port]), inputs.since[port] <= inputs.out,
             events.vs, events.lacks, events.dead, events.died, *state.chains, inputs.attached,
             *state.scratch(nodes), kept, wrong, rule,
         )  # fmt: skip
