@@ -422,7 +422,7 @@ def _with_more() -> Product:
 
 def _with_less() -> Keys:
     keys = Keys(pl.Schema({"a": pl.Int64()}))
-    del keys.slots
+    del keys.begins
     return keys
 
 
@@ -452,7 +452,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a lazy frame": (pl.LazyFrame(), "LazyFrame"),
     "a complex number": (1j, "builtins.complex"),
     "more than its fields": (_with_more(), "a Product with an attribute 'more'"),
-    "less than its fields": (_with_less(), "a Keys without an attribute 'slots'"),
+    "less than its fields": (_with_less(), "a Keys without an attribute 'begins'"),
 }
 
 

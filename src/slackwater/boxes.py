@@ -22,7 +22,8 @@ import polars as pl
 
 from slackwater.columns import FEW
 from slackwater.kernels import spans as spans_kernel
-from slackwater.kernels.grouping import Keys, is_fixed, of_places, places
+from slackwater.kernels.grouping import Keys
+from slackwater.kernels.integers import is_fixed, of_places, places
 from slackwater.patterns import Any_, Constant, OneOf, Pattern, Range, united, values_of
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN, INF, Times

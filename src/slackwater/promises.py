@@ -22,7 +22,8 @@ from slackwater.boxes import Boxes, Spans
 from slackwater.columns import FEW, framed
 from slackwater.events import Batch, Control
 from slackwater.kernels import spans as spans_kernel
-from slackwater.kernels.grouping import Keys, is_fixed
+from slackwater.kernels.grouping import Keys
+from slackwater.kernels.integers import is_fixed
 from slackwater.patterns import Constant, OneOf, Range, values_of
 from slackwater.punctuations import Closings, Promise, Punctuation, behind, combinations, is_of_payloads
 from slackwater.times import BEGIN, INF, Times

@@ -1,4 +1,4 @@
-"""Keys of every fixed type: numbered by identity, and given back as they were."""
+"""Keys of every type: numbered by identity, and given back as they were."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from slackwater.columns import FEW
 from slackwater.kernels.grouping import Keys, same_rows
+from slackwater.persistence import decode, encode
 
 _DAY = dt.date(2024, 2, 29)
 _NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 1)
@@ -83,3 +87,56 @@ def test_rows_are_the_same_where_every_column_is(words: list[Any]) -> None:
     frame = pl.DataFrame({"k": [one, one, None, None, other], "v": [math.nan, math.nan, 1.0, 1.0, 1.0]})
     left, right = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4])
     assert same_rows(frame, left, right).tolist() == [True, False, True, False]
+
+
+LONG = st.sampled_from(["x" * 8, "x" * 9, "x" * 40, "y" * 40])
+WORDS = st.none() | st.text("ab\0é", max_size=3) | LONG
+KEYS = st.lists(st.tuples(WORDS, st.sampled_from([0, 1, None]), WORDS), max_size=12)
+
+
+@given(KEYS, KEYS, st.booleans(), st.sampled_from([pl.String(), pl.Binary()]), st.data())
+def test_words_have_numbers_and_come_back(
+    some: list[Any], others: list[Any], many: bool, dtype: pl.DataType, data: st.DataObject
+) -> None:
+    """Of few rows words are read as Python has them, of many from Arrow's buffers."""
+    schema = pl.Schema({"a": pl.String(), "n": pl.Int64(), "b": pl.String()})
+
+    def framed(rows: list[Any]) -> pl.DataFrame:
+        rows = rows * (FEW + 1 if many else 1)
+        return pl.DataFrame(rows, schema, orient="row").with_columns(pl.col("b").cast(dtype))
+
+    keys = Keys(framed([]).schema)
+    expected: dict[Any, int] = {}
+    for rows in (some, others):
+        frame = framed(rows)
+        found = keys.number(frame)
+        assert found.tolist() == [expected.setdefault(row, len(expected)) for row in frame.rows()]
+        assert keys.take(found).equals(frame, null_equal=True)
+    kept = [data.draw(st.booleans()) for _ in expected]
+    numbers = keys.keep(np.array(kept, dtype=np.bool_))
+    # the hash table is made anew
+    again = decode(encode(keys))
+    left = {row: int(numbers[old]) for row, old in expected.items()}
+    for each in (keys, again):
+        frame = framed([*some, *others])
+        assert each.find(frame).tolist() == [left[row] for row in frame.rows()]
+        assert each.number(frame)[: len(some)].min(initial=0) >= 0
+    assert len(keys) == len(again) == len(expected)
+
+
+def test_a_word_that_is_null_is_not_what_lies_there() -> None:
+    """Where a value was set to null, its bytes may still be in the buffer."""
+    column = pl.Series("k", ["tide", "ebb", "tide"] * (FEW + 1))
+    hidden = column.to_frame().select(pl.when(pl.col("k") == "ebb").then("k")).to_series()
+    keys = Keys(pl.Schema({"k": pl.String()}))
+    assert keys.number(hidden.to_frame())[:3].tolist() == [0, 1, 0]
+    few = pl.DataFrame({"k": [None, "", "ebb"]})
+    assert keys.number(few).tolist() == [0, 2, 1]
+
+
+def test_only_keys_from_a_floor_on_are_added() -> None:
+    for dtype, word in ((pl.String(), "a"), (pl.Int64(), 1), (pl.List(pl.Int64()), [1])):
+        keys = Keys(pl.Schema({"t": pl.Int64(), "k": dtype}))
+        rest = pl.DataFrame({"k": [word] * 3}, schema={"k": dtype})
+        assert keys.number_from(2, np.array([1, 2, 3]), rest).tolist() == [-1, 0, 1]
+        assert keys.number_from(9, np.array([3, 2, 1]), rest).tolist() == [1, 0, -1]

@@ -123,6 +123,18 @@ def test_what_comes_late_and_is_taken_back_at_once_is_not_remembered(algorithm: 
     assert running.describe()[0].state.state_rows == 0
 
 
+def test_an_input_that_is_not_complete_yet_lacks_nothing() -> None:
+    """Of two events with one start and payload it need not tell the one that ends before."""
+    a, b = (sw.stream(SCHEMA, name=name) for name in "ab")
+    running = sw.merge(a, b).open()
+    running.push(b, [sw.insert(1, 2, p="A"), sw.insert(1, 50, p="A"), sw.cti(2)])
+    running.attach(a, since=8)
+    assert running.push(a, [sw.insert(1, 50, p="A"), sw.cti(sw.INF)]) == []
+    running.push(b, [sw.cti(9)])
+    assert running.output.settled_until == sw.INF
+    assert running.output.history().rows() == [("A", 1, 2), ("A", 1, 50)]
+
+
 def test_a_replica_that_begins_anew_gives_an_event_another_end() -> None:
     script: list[tuple[sw.Query, Element]] = [
         (a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 30, p="A")), (b, sw.cti(40)),

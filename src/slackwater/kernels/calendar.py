@@ -26,7 +26,7 @@ from numba import njit
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.prefetch import prefetch, prefetch_at
 
-__all__ = ["Calendar"]
+__all__ = ["BUCKETS", "Calendar", "bucket_of", "is_of_one_time"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,6 +35,7 @@ CHUNK = 16
 _DIGIT = 8
 _DIGITS = 1 << _DIGIT
 _LEVELS = 64 // _DIGIT
+BUCKETS = _LEVELS * _DIGITS
 _SIGN = np.uint64(1 << 63)
 # columns of a bucket
 _LAST, _FILLED, _ROWS = 0, 1, 2
@@ -44,7 +45,7 @@ _REACHED, _FREE, _FREE_CHUNKS, _ALL, _TAKING = 0, 1, 2, 3, 4
 
 
 def _no_buckets() -> Ints:
-    buckets = np.zeros((_LEVELS * _DIGITS, 3), dtype=np.int64)
+    buckets = np.zeros((BUCKETS, 3), dtype=np.int64)
     buckets[:, _LAST] = -1
     return buckets
 
@@ -118,7 +119,7 @@ class Calendar:
 
 
 @njit(cache=True, inline="always")
-def _bucket(time, reached):
+def bucket_of(time, reached):
     """Where a row of that time waits."""
     differ = np.uint64(time) ^ np.uint64(reached)
     level = 0
@@ -126,6 +127,12 @@ def _bucket(time, reached):
         differ >>= np.uint64(_DIGIT)
         level += 1
     return level * _DIGITS + _digit(time, level)
+
+
+@njit(cache=True, inline="always")
+def is_of_one_time(bucket):
+    """Whether all rows of a bucket have the same time."""
+    return bucket < _DIGITS
 
 
 @njit(cache=True, inline="always")
@@ -154,7 +161,7 @@ def _append(pool, before, buckets, facts, b, rows, i):
 def _put(pool, before, buckets, facts, rows):
     reached = facts[_REACHED]
     for i in range(len(rows)):
-        _append(pool, before, buckets, facts, _bucket(rows[i, TIME], reached), rows, i)
+        _append(pool, before, buckets, facts, bucket_of(rows[i, TIME], reached), rows, i)
         facts[_TAKING] += rows[i, TAKES] < 0
     facts[_ALL] += len(rows)
 
@@ -186,7 +193,7 @@ def _take(pool, before, buckets, facts, until):
     if until < reached or facts[_ALL] == 0:
         facts[_REACHED] = max(until, reached)
         return np.empty((0, pool.shape[1]), dtype=np.int64)
-    last = _bucket(until, reached)
+    last = bucket_of(until, reached)
     count = 0
     for b in range(last + 1):
         count += buckets[b, _ROWS]
@@ -199,11 +206,11 @@ def _take(pool, before, buckets, facts, until):
     facts[_REACHED] = until
     if buckets[last, _ROWS] > 0:
         stop = _empty(pool, before, buckets, facts, last, out, n)
-        if last >= _DIGITS:  # else all rows of the bucket have this very time
+        if not is_of_one_time(last):
             i = n
             for x in range(n, stop):
                 if out[x, TIME] > until:
-                    b = _bucket(out[x, TIME], until)
+                    b = bucket_of(out[x, TIME], until)
                     _append(pool, before, buckets, facts, b, out, x)
                 else:
                     for a in range(pool.shape[1]):

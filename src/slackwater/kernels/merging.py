@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["absorb", "agree", "first_out_of_order", "frozen_to", "judge", "present", "show"]
+__all__ = ["agree", "enter", "first_out_of_order", "frozen_to", "judge", "present", "take_in"]
 
 BEGIN, INF = np.int64(-(2**63)), np.int64(2**63 - 1)
 # who may show an insert, and an adjust
@@ -43,25 +43,29 @@ def first_out_of_order(starts, old_ends, last, strictly):
 
 
 @njit(cache=True)
-def absorb(nodes, ends, port, inputs, mark, touched, rows):
-    """Note the ends that rows of an input give their nodes; which nodes, with their last rows."""
+def enter(nodes, starts, ends, floors, first_new, vs, due, lacks, dead, unknown):
+    """Begin the nodes that are new; where the node of a row is dead, the row has none.
+
+    How many rows without one say that there is an event that is alive where the output's promise ends
+    (`unknown`): that is one of the `floors` for all rows, or one for each.
+    """
     count = 0
     for i in range(len(nodes)):
         node = nodes[i]
-        if node < 0:
-            continue
-        if mark[node] < 0:
-            mark[node] = count
-            touched[count] = node
-            count += 1
-        rows[mark[node]] = i
-        inputs[node, port] = ends[i]
-    for j in range(count):
-        mark[touched[j]] = -1
+        floor = floors[i] if len(floors) > 1 else floors[0]
+        if node >= first_new:
+            vs[node] = due[node] = starts[i]
+            lacks[node] = BEGIN
+        elif node < 0 or dead[node]:
+            nodes[i] = -1
+            # once all is promised, what ends at INF is forgotten as well
+            if ends[i] >= floor and floor < INF:
+                unknown[count] = i
+                count += 1
     return count
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def present(inputs, node, start, attached):
     """How many of the attached inputs have the event of a node."""
     count = 0
@@ -78,74 +82,78 @@ def frozen_to(stable, front, node):
 
 
 @njit(cache=True)
-def show(
-    touched, rows, port, cti, inserts, adjusts, needed,
-    vs, out, inputs, due, front, attached,
+def take_in(
+    nodes, ends, port, cti, first_new, inserts, adjusts, needed,
+    vs, out, inputs, due, front, mark, attached,
     out_rows, old_ends, sooner, behind,
 ):  # fmt: skip
-    """What the output says to the nodes that an input has touched, by the policy.
+    """Note the ends that rows of an input give their nodes; what the output says to it, by the policy.
 
     `inserts` and `adjusts` say whose are shown: of one input, of anyone, of nobody; an insert not before
-    `needed` inputs have it. How many rows of the batch are shown (`out_rows`, with the ends before), how
-    many nodes are due sooner than they were, and of how many the input is behind the cti.
+    `needed` inputs have it. The rows of the batch that are shown (`out_rows`, with the ends before: from
+    which place on), how many nodes are due sooner than they were, and of how many the input is behind
+    the cti.
     """
-    shown = n_sooner = n_behind = 0
-    for j in range(len(touched)):
-        node = touched[j]
-        start, end, before = vs[node], inputs[node, port], out[node]
+    first = len(nodes)
+    n_sooner = n_behind = 0
+    # of several rows of one node the last one counts
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        if node < 0 or mark[node] >= 0:
+            continue
+        mark[node] = i
+        start, end = vs[node], ends[i]
+        if node >= first_new:
+            out[node] = start
+            for other in range(inputs.shape[1]):
+                inputs[node, other] = start
+        inputs[node, port] = end
+        before = out[node]
         stable = frozen_to(cti, front, node)
+        shown = False
         if start >= stable:
             if before == start:
-                may = inserts == ANYONE or inserts == port
-                if (
-                    end > start
-                    and may
-                    and (needed <= 1 or present(inputs, node, start, attached) >= needed)
-                ):
-                    out[node] = end
-                    out_rows[shown], old_ends[shown] = rows[j], before
-                    shown += 1
-            elif end != before and (adjusts == ANYONE or adjusts == port):
-                out[node] = end
-                out_rows[shown], old_ends[shown] = rows[j], before
-                shown += 1
-            continue
-        if end > start:
-            if end < stable:
+                if end > start and (inserts == ANYONE or inserts == port):
+                    shown = needed <= 1 or present(inputs, node, start, attached) >= needed
+            else:
+                shown = end != before and (adjusts == ANYONE or adjusts == port)
+        elif end > start:
+            if end < stable or before == start:
+                # of a ghost: the output has no such event any more
                 behind[n_behind] = node
                 n_behind += 1
-            elif before > start:
-                if end != before and (adjusts == ANYONE or adjusts == port):
-                    out[node] = end
-                    out_rows[shown], old_ends[shown] = rows[j], before
-                    shown += 1
+            else:
+                shown = end != before and (adjusts == ANYONE or adjusts == port)
                 if end < due[node]:
                     due[node] = end
                     sooner[n_sooner] = node
                     n_sooner += 1
-            else:
-                # a ghost: the output has no such event any more
-                behind[n_behind] = node
-                n_behind += 1
-    return shown, n_sooner, n_behind
+        if shown:
+            out[node] = end
+            first -= 1
+            out_rows[first], old_ends[first] = i, before
+    for i in range(len(nodes)):
+        if nodes[i] >= 0:
+            mark[nodes[i]] = -1
+    return first, n_sooner, n_behind
 
 
 @njit(cache=True)
 def agree(
-    nodes, times, port, stable, until,
+    nodes, port, stable, until,
     vs, out, inputs, due, lacks, front, dead, died, attached, stables, doubted,
     changed, old_ends, later, behind_node, behind_port, wrong_node, wrong_port, wrong,
 ):  # fmt: skip
     """Bring the output to where an input allows the cti `until`, from `stable`.
 
-    Of the nodes that are due, unless they were put off. How many nodes changed (`changed`, with the ends
+    Of the nodes that are due. How many nodes changed (`changed`, with the ends
     before), how many are due later, how many inputs are behind, how many contradict the output. Nodes
     that are done with are marked as dead.
     """
     n_changed = n_later = n_behind = n_wrong = 0
     for i in range(len(nodes)):
         node = nodes[i]
-        if dead[node] or due[node] != times[i]:
+        if dead[node]:
             continue
         start, end, before = vs[node], inputs[node, port], out[node]
         half_frozen = start < frozen_to(stable, front, node)

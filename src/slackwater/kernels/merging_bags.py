@@ -316,7 +316,7 @@ def _last(pool, at):
 
 @njit(cache=True)
 def agree(
-    nodes, times, port, cti, until,
+    nodes, port, cti, until,
     vs, due, lacks, front, dead, died, pool, facts, heads, totals, attached, more, less,
     changed, old_ends, new_ends, later, behind_node, behind_port, wrong_node, wrong,
 ):  # fmt: skip
@@ -325,7 +325,7 @@ def agree(
     n = n_later = n_behind = n_wrong = 0
     for i in range(len(nodes)):
         node = nodes[i]
-        if dead[node] or due[node] != times[i]:
+        if dead[node]:
             continue
         start, stable = vs[node], frozen_to(cti, front, node)
         half_frozen = start < stable
@@ -375,11 +375,14 @@ def agree(
 
 @njit(cache=True)
 def judge(
-    nodes, port, told, cti, doubted,
+    nodes, port, told, cti, doubted, complete,
     vs, lacks, front, dead, died, pool, facts, heads, totals, attached, more, less,
     kept, wrong_node, wrong,
 ):  # fmt: skip
-    """Which nodes an input has frozen otherwise than the output, at its cti `told`."""
+    """Which nodes an input has frozen otherwise than the output, at its cti `told`.
+
+    An input that is not complete yet may lack copies that end before it is.
+    """
     out = totals.shape[1] - 1
     n_kept = n_wrong = 0
     for i in range(len(nodes)):
@@ -412,7 +415,7 @@ def judge(
             continue
         rule = -1
         if told >= stable:
-            if n_more != n_less:
+            if n_less > n_more or (n_more > n_less and complete):
                 rule = HAS if n_less > n_more else LACKS
                 if totals[node, port] == totals[node, out]:
                     rule = ENDS

@@ -33,7 +33,7 @@ from slackwater.events import Batch
 from slackwater.kernels import merging as kernel
 from slackwater.merging import MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
-from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
 from slackwater.times import show
@@ -53,11 +53,14 @@ class State:
     def __post_init__(self) -> None:
         self.ends = np.empty((0, self.events.inputs), dtype=np.int64)
 
-    def begin(self, nodes: slice | Ints) -> None:
-        """Nobody has these."""
+    def make_room(self) -> None:
+        """For as many events as there may be."""
         room = len(self.events.vs)
         if room > len(self.out):
             self.out, self.ends = enlarged(self.out, room), enlarged(self.ends, room)
+
+    def begin(self, nodes: Ints) -> None:
+        """Nobody has these."""
         starts = self.events.vs[nodes]
         self.out[nodes] = starts
         self.ends[nodes] = starts[:, None]
@@ -66,10 +69,7 @@ class State:
         """Forget the dead, if they are many."""
         packed = self.events.packed()
         if packed is not None:
-            alive, room = packed
-            self.out, self.ends = (
-                enlarged(array[: len(alive)][alive], room) for array in (self.out, self.ends)
-            )
+            self.out, self.ends = (kept_of(array, *packed) for array in (self.out, self.ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +98,36 @@ class In2t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, new, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
-        state.begin(new)
+        nodes, first_new, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
+        state.make_room()
         if len(ghosts):
             state.begin(ghosts)
-        touched, last, shown, old, sooner, behind = (np.empty(len(nodes), np.int64) for _ in range(6))
-        count = kernel.absorb(nodes, rows.new_ve, port, state.ends, events.mark, touched, last)
+        shown, old, sooner, behind = (np.empty(len(nodes), np.int64) for _ in range(4))
+        inserts, adjusts, needed = whose(self.policy, inputs)
+        first, n_sooner, n_behind = kernel.take_in(
+            nodes, rows.new_ve, port, inputs.out, first_new, inserts, adjusts, needed,
+            events.vs, state.out, state.ends, events.due, events.front, events.mark, inputs.attached,
+            shown, old, sooner, behind,
+        )  # fmt: skip
         if len(ghosts):
             # told and taken back in one batch
             nobody = (state.ends[ghosts] == events.vs[ghosts][:, None]).all(axis=1)
             events.bury(ghosts[nobody])
-        inserts, adjusts, needed = whose(self.policy, inputs)
-        n_shown, n_sooner, n_behind = kernel.show(
-            touched[:count], last, port, inputs.out, inserts, adjusts, needed,
-            events.vs, state.out, state.ends, events.due, events.front, inputs.attached,
-            shown, old, sooner, behind,
-        )  # fmt: skip
         if n_sooner:
             events.schedule(sooner[:n_sooner])
         if n_behind:
             events.behind[port].append(behind[:n_behind])
-        places, old = shown[:n_shown], old[:n_shown]
-        if (places[1:] < places[:-1]).any():
-            order = np.argsort(places)
-            places, old = places[order], old[order]
-        if n_shown == rows.rows:
+        places, old = shown[first:], old[first:]
+        if not len(places):
+            return Batch.empty(self.schema), []
+        if not first:
             return Batch(rows.vs, old, rows.new_ve, rows.payload), []
         return Batch(rows.vs[places], old, rows.new_ve[places], taken(rows.payload, places)), []
 
     def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says, as far as a cti(until) needs it."""
-        nodes, times = state.events.passed_by(until)
-        rows, found = self.agreed(state, inputs, port, nodes, times, until=until)
+        nodes = state.events.passed_by(until)
+        rows, found = self.agreed(state, inputs, port, nodes, until=until)
         state.pack()
         return rows, found
 
@@ -144,7 +142,7 @@ class In2t:
         return compared(self, state, inputs, port, told)
 
     def agreed(
-        self, state: State, inputs: Inputs, port: int, nodes: Ints, times: Ints, *, until: int
+        self, state: State, inputs: Inputs, port: int, nodes: Ints, *, until: int
     ) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says of some events, as far as a promise until then needs it."""
         events = state.events
@@ -152,7 +150,7 @@ class In2t:
         each = len(nodes) * inputs.count
         behind, their, wrong, accused, rule = (np.empty(each, dtype=np.int64) for _ in range(5))
         n_changed, n_later, n_behind, n_wrong = kernel.agree(
-            nodes, times, port, inputs.out, until,
+            nodes, port, inputs.out, until,
             events.vs, state.out, state.ends, events.due, events.lacks, events.front,
             events.dead, events.died, inputs.attached, inputs.stable, inputs.doubted,
             changed, old, later, behind, their, wrong, accused, rule,
@@ -160,7 +158,7 @@ class In2t:
         events.schedule(later[:n_later])
         events.suspect(behind[:n_behind], their[:n_behind])
         said = changed[:n_changed]
-        rows = Batch(events.vs[said], old[:n_changed], state.out[said], events.payload(said))
+        rows = events.said(said, old[:n_changed], state.out[said])
         found = [
             self._wrong(state, inputs, int(wrong[i]), int(accused[i]), rule=int(rule[i]))
             for i in range(n_wrong)

@@ -29,7 +29,7 @@ from slackwater.events import Batch
 from slackwater.kernels import merging_bags as kernel
 from slackwater.merging import MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
-from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
 
@@ -55,14 +55,14 @@ class State:
             np.empty((0, self.events.inputs + 1), dtype=np.int64) for _ in range(2)
         )
 
-    def begin(self, new: slice, ghosts: Ints) -> None:
+    def begin(self, first_new: int, ghosts: Ints) -> None:
         """Nobody has these."""
         room = len(self.events.vs)
         if room > len(self.heads):
             self.heads, self.totals = enlarged(self.heads, room), enlarged(self.totals, room)
         # what some of the ghosts were before they died
         kernel.clear_all(*self.chains, ghosts[ghosts < self.size], 0, self.totals.shape[1])
-        for nodes in (new, ghosts):
+        for nodes in (slice(first_new, self.events.size), ghosts):
             self.heads[nodes], self.totals[nodes] = -1, 0
         self.size = self.events.size
 
@@ -93,11 +93,8 @@ class State:
         dead = np.flatnonzero(self.events.dead[:size])
         packed = self.events.packed()
         if packed is not None:
-            alive, room = packed
             kernel.clear_all(*self.chains, dead, 0, self.totals.shape[1])
-            self.heads, self.totals = (
-                enlarged(array[: len(alive)][alive], room) for array in (self.heads, self.totals)
-            )
+            self.heads, self.totals = (kept_of(array, *packed) for array in (self.heads, self.totals))
             self.size = self.events.size
 
 
@@ -126,8 +123,8 @@ class In3t:
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """Note what an input says; what is shown of it."""
         events = state.events
-        nodes, begun, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
-        state.begin(begun, ghosts)
+        nodes, first_new, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
+        state.begin(first_new, ghosts)
         state.reserve(rows.rows)
         touched = np.empty(len(nodes), dtype=np.int64)
         count = kernel.absorb(
@@ -150,12 +147,12 @@ class In3t:
             events.schedule(sooner[:n_sooner])
         if n_behind:
             events.behind[port].append(behind[:n_behind])
-        return _said(state, changed[:n], old[:n], new[:n]), []
+        return events.said(changed[:n], old[:n], new[:n]), []
 
     def advance(self, state: State, inputs: Inputs, port: int, until: int) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says, as far as a cti(until) needs it."""
-        nodes, times = state.events.passed_by(until)
-        rows, found = self.agreed(state, inputs, port, nodes, times, until=until)
+        nodes = state.events.passed_by(until)
+        rows, found = self.agreed(state, inputs, port, nodes, until=until)
         state.pack()
         return rows, found
 
@@ -170,7 +167,7 @@ class In3t:
         return compared(self, state, inputs, port, told)
 
     def agreed(
-        self, state: State, inputs: Inputs, port: int, nodes: Ints, times: Ints, *, until: int
+        self, state: State, inputs: Inputs, port: int, nodes: Ints, *, until: int
     ) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says of some events, as far as a promise until then needs it."""
         events = state.events
@@ -180,13 +177,13 @@ class In3t:
         later, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         behind, their = (np.empty(len(nodes) * inputs.count, dtype=np.int64) for _ in range(2))
         n, n_later, n_behind, n_wrong = kernel.agree(
-            nodes, times, port, inputs.out, until,
+            nodes, port, inputs.out, until,
             events.vs, events.due, events.lacks, events.front, events.dead, events.died, *state.chains,
             inputs.attached, *state.scratch(nodes), changed, old, new, later, behind, their, wrong, rule,
         )  # fmt: skip
         events.schedule(later[:n_later])
         events.suspect(behind[:n_behind], their[:n_behind])
-        rows = _said(state, changed[:n], old[:n], new[:n])
+        rows = events.said(changed[:n], old[:n], new[:n])
         found = [
             self._wrong(state, inputs, node, port, why)
             for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
@@ -204,7 +201,7 @@ class In3t:
         events = state.events
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
-            nodes, port, told, inputs.out, int(inputs.doubted[port]),
+            nodes, port, told, inputs.out, int(inputs.doubted[port]), inputs.since[port] <= inputs.out,
             events.vs, events.lacks, events.front, events.dead, events.died, *state.chains,
             inputs.attached, *state.scratch(nodes), kept, wrong, rule,
         )  # fmt: skip
@@ -242,10 +239,6 @@ class In3t:
         events.behind[port] = []
         ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < events.frozen(inputs.out))
         events.bury(np.flatnonzero(ghosts))
-
-
-def _said(state: State, nodes: Ints, old: Ints, new: Ints) -> Batch:
-    return Batch(state.events.vs[nodes], old, new, state.events.payload(nodes))
 
 
 def _ends(state: State, node: int, who: int) -> list[int]:

@@ -114,12 +114,13 @@ class Inputs:
 
     def furthest(self) -> int | None:
         """Who can move the output's promise on, and furthest; None if nobody can."""
-        able = self.attached & (self.since <= self.out) & (self.stable > self.out)
-        if not able.any():
+        leader = self.leader
+        if self.stable[leader] <= self.out:
             return None
-        if able[self.leader]:
-            return self.leader
-        return int(np.argmax(np.where(able, self.stable, BEGIN)))
+        if self.attached[leader] and self.since[leader] <= self.out:
+            return leader
+        able = self.attached & (self.since <= self.out) & (self.stable > self.out)
+        return int(np.argmax(np.where(able, self.stable, BEGIN))) if able.any() else None
 
 
 _RULES = {

@@ -170,9 +170,10 @@ class Merge:
         """As far as anybody allows."""
         inputs = state.inputs
         said: list[Batch] = []
+        trailing = self.node.policy.trailing
         while (port := inputs.furthest()) is not None:
             told = int(inputs.stable[port])
-            until = told if told == INF else int(plus(told, -self.node.policy.trailing))
+            until = int(plus(told, -trailing)) if trailing and told != INF else told
             if until <= inputs.out:
                 break
             rows, wrong = self.index.advance(state.index, inputs, port, until)

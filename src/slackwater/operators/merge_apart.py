@@ -17,7 +17,7 @@ import polars as pl
 from slackwater.columns import taken
 from slackwater.events import Batch
 from slackwater.operators.inputs import Inputs, Ints, Wrong, as_keys
-from slackwater.operators.merged_events import MergedEvents, enlarged
+from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.punctuations import Promise
 from slackwater.times import BEGIN, INF
 
@@ -33,9 +33,10 @@ class One:
 
     def known(self, rows: Batch) -> Ints:
         """The nodes of events, those that are new among them."""
-        nodes, begun, _ = self.events.nodes_of(rows, BEGIN)
+        nodes, first_new, _ = self.events.nodes_of(rows, BEGIN)
         if len(self.events.vs) > len(self.ends):
             self.ends = enlarged(self.ends, len(self.events.vs))
+        begun = slice(first_new, self.events.size)
         self.ends[begun] = self.events.vs[begun]
         return nodes
 
@@ -49,8 +50,8 @@ class One:
 
     def passed_by(self, until: int) -> Ints:
         """The nodes that start or end before a cti, and are not done with."""
-        nodes, times = self.events.passed_by(until)
-        due: Ints = nodes[(self.events.due[nodes] == times) & ~self.events.dead[nodes]]
+        nodes = self.events.passed_by(until)
+        due: Ints = nodes[~self.events.dead[nodes]]
         return due
 
     def put_off(self, nodes: Ints) -> None:
@@ -63,8 +64,7 @@ class One:
         self.events.bury(np.unique(nodes))
         packed = self.events.packed()
         if packed is not None:
-            alive, room = packed
-            self.ends = enlarged(self.ends[: len(alive)][alive], room)
+            self.ends = kept_of(self.ends, *packed)
 
 
 @dataclass(slots=True)

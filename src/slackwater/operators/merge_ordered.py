@@ -183,6 +183,9 @@ class InOrder:
     def _remember(self, state: State, port: int, shown: Batch) -> None:
         """The rows of the latest start."""
         latest = int(shown.vs[-1])
+        if self.algorithm == "R0":
+            state.latest = latest
+            return
         begins = int(np.searchsorted(shown.vs, latest, side="left"))
         group = shown.slice(begins, shown.rows)
         is_new = latest > state.latest

@@ -1,7 +1,7 @@
 """The events that a logical merge remembers: a number for each (vs, payload), and when to look at it.
 
 The first tier of in2t and in3t. Payloads are held once, whoever has told them. An event is looked at
-by the cti that passes its `due`, for which it waits in a calendar. One that is frozen is dead, and
+by the cti that passes its `due`, for which it waits. One that is frozen is dead, and
 forgotten when there are as many dead as living. A late row may name an event that is not there; if it
 says that the event is alive at the cti of the output, which has none, it becomes a ghost, to be judged
 when its input promises that it stays so.
@@ -17,19 +17,22 @@ import polars as pl
 
 from slackwater.columns import framed, taken
 from slackwater.events import Batch
-from slackwater.kernels.calendar import Calendar
-from slackwater.kernels.grouping import Keys
+from slackwater.kernels.grouping import Keys, pack
+from slackwater.kernels.merging import enter
+from slackwater.kernels.waiting import Waiting
 from slackwater.operators.inputs import START, Ints, Mask, as_keys
 from slackwater.times import BEGIN, INF
 
-__all__ = ["MergedEvents", "enlarged"]
+__all__ = ["MergedEvents", "enlarged", "kept_of"]
 
 _LEAST = 64
 """room for fewer is not worth saving"""
-_NODE = 1
-"""the column of the calendar"""
 _LOOSE, _TIGHT = 3, 1.5
 """so many nodes for each that is alive are too many, of small payloads and of others"""
+_SMALL = 100
+"""bytes of a payload"""
+_SPARE = 2
+"""so many times the room that is needed is too much"""
 
 
 class Shelves:
@@ -59,9 +62,10 @@ class MergedEvents:
     """how many are"""
     mark: Ints = field(init=False)
     """a place for loops to write down what they have seen; -1 between them"""
-    calendar: Calendar = field(default_factory=lambda: Calendar(3))
-    fresh: list[tuple[int, int]] = field(default_factory=list)
-    """nodes that the next cti looks at, be it to put them into the calendar"""
+    waiting: Waiting = field(default_factory=Waiting)
+    """who waits for its `due`"""
+    fresh: int = 0
+    """nodes from here on are looked at by the next cti, be it to let them wait"""
     behind: list[list[Ints]] = field(init=False)
     """of each input: nodes of which it may say other than was promised"""
     front: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -87,37 +91,42 @@ class MergedEvents:
         """How many nodes there are, the dead among them."""
         return len(self.keys)
 
-    def nodes_of(self, rows: Batch, stable: int | Ints) -> tuple[Ints, slice, Ints]:
-        """The node of each row, -1 where its event is frozen; which nodes are new, and which ghosts.
+    def nodes_of(self, rows: Batch, stable: int | Ints) -> tuple[Ints, int, Ints]:
+        """The node of each row, -1 where its event is frozen; the first that is new; and ghosts.
 
         `stable` is the cti of the output, or for each row how far the output has promised its payload.
         """
-        late = rows.vs < stable
-        some_late = bool(late.any())
-        before = len(self.keys)
-        nodes = self.keys.number_some(rows.vs, rows.payload, ~late if some_late else None)
-        new = slice(before, len(self.keys))
-        if new.stop > before:
-            self._make_room()
-            is_new = nodes >= before
-            # of equal ones any will do: they start at one time
-            self.vs[nodes[is_new]] = rows.vs[is_new]
-            self.due[new], self.lacks[new] = self.vs[new], BEGIN
-            if len(self.front):
-                self.front[nodes[is_new]] = np.broadcast_to(stable, nodes.shape)[is_new]
-            self.fresh.append((before, new.stop))
-        if not some_late:
-            return nodes, new, nodes[:0]
-        nodes = self._living(nodes)
-        # once all is promised, what ends at INF is forgotten as well
-        unknown = np.flatnonzero((nodes < 0) & (rows.new_ve >= stable) & (np.asarray(stable) < INF))
-        if not len(unknown):
-            return nodes, new, nodes[:0]
+        first_new = len(self.keys)
+        nodes = self._numbered(rows, stable)
+        self._make_room()
+        floors = np.atleast_1d(np.asarray(stable, dtype=np.int64))
+        if len(self.front):
+            new = nodes >= first_new
+            self.front[nodes[new]] = np.broadcast_to(floors, nodes.shape)[new]
+        unknown = np.empty(rows.rows, dtype=np.int64)
+        count = enter(
+            nodes, rows.vs, rows.new_ve, floors, first_new,
+            self.vs, self.due, self.lacks, self.dead, unknown,
+        )  # fmt: skip
+        if not count:
+            return nodes, first_new, nodes[:0]
         keys = as_keys(rows.vs, rows.payload)
-        ghosts = self._haunted(taken(keys, unknown), np.broadcast_to(stable, nodes.shape)[unknown])
+        some = unknown[:count]
+        ghosts = self._haunted(taken(keys, some), np.broadcast_to(floors, nodes.shape)[some])
         # other rows may be of the same
+        late = rows.vs < stable
         nodes[late] = self._living(self.keys.find(keys))[late]
-        return nodes, new, ghosts
+        return nodes, first_new, ghosts
+
+    def _numbered(self, rows: Batch, stable: int | Ints) -> Ints:
+        """The node of each row; of those that start behind a promise only if there is one."""
+        if isinstance(stable, int):
+            return self.keys.number_from(stable, rows.vs, rows.payload)
+        keys = as_keys(rows.vs, rows.payload)
+        nodes = self.keys.find(keys)
+        new = np.flatnonzero((nodes < 0) & (rows.vs >= stable))
+        nodes[new] = self.keys.number(taken(keys, new))
+        return nodes
 
     def _haunted(self, keys: pl.DataFrame, stable: Ints) -> Ints:
         """Ghosts."""
@@ -134,40 +143,28 @@ class MergedEvents:
     def _make_room(self) -> None:
         if len(self.keys) > len(self.vs):
             room = max(len(self.keys), 2 * len(self.vs), _LEAST)
-            self.vs, self.due, self.lacks = (
-                enlarged(array, room) for array in (self.vs, self.due, self.lacks)
+            self.vs, self.due, self.lacks, self.dead = (
+                enlarged(array, room) for array in (self.vs, self.due, self.lacks, self.dead)
             )
-            self.dead = enlarged(self.dead, room)
             self.mark = np.full(room, -1, dtype=np.int64)
+            self.waiting.make_room(room)
             if len(self.front):
                 self.front = enlarged(self.front, max(room, len(self.front)))
 
     def _living(self, nodes: Ints) -> Ints:
-        if not len(self.dead):
-            return nodes
         found: Ints = np.where((nodes >= 0) & ~self.dead[nodes], nodes, -1)
         return found
 
     def schedule(self, nodes: Ints) -> None:
-        """Have the cti that passes `due` look at these."""
-        rows = np.zeros((len(nodes), 3), dtype=np.int64)
-        rows[:, 0], rows[:, _NODE] = self.due[nodes], nodes
-        self.calendar.put(rows)
+        """Have the cti that passes `due` look at these, and none before."""
+        self.waiting.put(nodes, self.due)
 
-    def passed_by(self, until: int) -> tuple[Ints, Ints]:
-        """The nodes that a cti has to look at, and for which time they were put down."""
-        due = self.calendar.take(INF if until == INF else until - 1)
-        due = due[due[:, _NODE] >= 0]
-        nodes, times = np.ascontiguousarray(due[:, _NODE]), np.ascontiguousarray(due[:, 0])
-        if not self.fresh:
-            return nodes, times
+    def passed_by(self, until: int) -> Ints:
+        """The nodes that a cti has to look at."""
         # most start before the next cti, and need not wait
-        new = np.concatenate([np.arange(*each) for each in self.fresh])
-        self.fresh = []
-        starts = self.vs[new]
-        passed = (starts < until) | (until == INF)
-        self.schedule(new[~passed])
-        return np.concatenate([nodes, new[passed]]), np.concatenate([times, starts[passed]])
+        new = range(self.fresh, self.size)
+        self.fresh = self.size
+        return self.waiting.take(INF if until == INF else until - 1, self.due, new, self.vs)
 
     def begin_promises(self) -> None:
         """From now on it is noted how far the payloads of nodes were promised."""
@@ -179,11 +176,10 @@ class MergedEvents:
         self.front[nodes] = np.maximum(self.front[nodes], until)
 
     def settle(self) -> None:
-        """Have those that are new wait in the calendar: whether a cti comes is not known."""
-        for first, stop in self.fresh:
-            new = np.arange(first, stop)
-            self.schedule(new[~self.dead[new] & (self.due[new] == self.vs[new])])
-        self.fresh = []
+        """Have those that are new wait for their time: whether a cti comes is not known."""
+        new = np.arange(self.fresh, self.size)
+        self.schedule(new[~self.dead[new] & (self.due[new] == self.vs[new])])
+        self.fresh = self.size
 
     def frozen(self, stable: int) -> Ints:
         """Up to when the output has promised what it says of each node, with its cti."""
@@ -196,6 +192,12 @@ class MergedEvents:
         """They are done with."""
         self.died[0] += np.count_nonzero(~self.dead[nodes])
         self.dead[nodes] = True
+
+    def said(self, nodes: Ints, old: Ints, new: Ints) -> Batch:
+        """The events of these nodes end otherwise."""
+        if not len(nodes):
+            return Batch.empty(self.schema)
+        return Batch(self.vs[nodes], old, new, self.payload(nodes))
 
     def payload(self, nodes: Ints) -> pl.DataFrame:
         """The payloads of these nodes."""
@@ -222,38 +224,32 @@ class MergedEvents:
             self.behind[port].append(every[~among])
         return every[among]
 
-    def packed(self) -> tuple[Mask, int] | None:
+    def packed(self) -> tuple[Ints, int] | None:
         """Forget the dead, if they are many: who was alive, in so much room from now on."""
         size, left = len(self.keys), len(self)
-        loose = _LOOSE if self.keys.is_fixed else _TIGHT
+        loose = _LOOSE if self.keys.width <= _SMALL else _TIGHT
         if size < _LEAST or loose * left > size:
             return None
-        assert not self.fresh, "the cti has looked at them"
+        assert self.fresh == size, "the cti has looked at them"
         alive = ~self.dead[:size]
+        kept = np.flatnonzero(alive)
         numbers = self.keys.keep(alive)
         room = max(_LEAST, int(loose * left))
-        self.vs, self.due, self.lacks = (
-            enlarged(array[:size][alive], room) for array in (self.vs, self.due, self.lacks)
+        self.vs, self.due, self.lacks, self.dead = (
+            kept_of(array, kept, room) for array in (self.vs, self.due, self.lacks, self.dead)
         )
+        self.dead[left:] = False
+        room = len(self.vs)
         if len(self.front):
-            self.front = enlarged(self.front[:size][alive], room)
+            self.front = enlarged(self.front[kept], room)
         self.shelves = Shelves()
         self.mark = np.full(room, -1, dtype=np.int64)
-        self.dead = np.zeros(room, dtype=np.bool_)
-        self.died[0] = 0
-        places = self.calendar.used()
-        waiting = self.calendar.pool[places, _NODE]
-        # who is gone is nobody when its time comes
-        self.calendar.pool[places, _NODE] = np.where(waiting >= 0, numbers[waiting], -1)
-        if 2 * left < len(places):
-            # no cti comes for them where promises about payloads alone are made
-            rows = self.calendar.pool[places]
-            self.calendar.clear()
-            self.calendar.put(rows[rows[:, _NODE] >= 0])
+        self.died[0], self.fresh = 0, left
+        self.waiting.renumber(numbers, self.due, room)
         for port, parts in enumerate(self.behind):
             nodes = numbers[np.concatenate(parts)] if parts else np.empty(0, np.int64)
             self.behind[port] = [nodes[nodes >= 0]] if len(nodes) else []
-        return alive, room
+        return kept, room
 
 
 def enlarged(array: Any, room: int) -> Any:
@@ -261,3 +257,11 @@ def enlarged(array: Any, room: int) -> Any:
     larger = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def kept_of(array: Any, kept: Ints, room: int) -> Any:
+    """These rows, in ascending order, and room for others, which may be anything."""
+    if len(array) > _SPARE * room:
+        return enlarged(array[kept], room)
+    pack(array, kept)
+    return array

@@ -54,7 +54,7 @@ class Index(Protocol[State]):  # type: ignore[misc]  # a state is asked and chan
         ...
 
     def agreed(
-        self, state: State, inputs: Inputs, port: int, nodes: Ints, times: Ints, *, until: int
+        self, state: State, inputs: Inputs, port: int, nodes: Ints, *, until: int
     ) -> tuple[Batch, list[Wrong]]:
         """Make the output what an input says of some events, as far as a promise until then needs it."""
         ...
@@ -82,9 +82,8 @@ def closed(
     events.begin_promises()
     said, found = [Batch.empty(index.schema)], []
     for some, time in _by_time(*concerned(events, told)):
-        due = events.due[some]
-        first = (due < time) | (time == INF)
-        rows, wrong = index.agreed(state, inputs, port, some[first], due[first], until=time)
+        first = some[(events.due[some] < time) | (time == INF)]
+        rows, wrong = index.agreed(state, inputs, port, first, until=time)
         said.append(rows)
         found += wrong
         events.promise(some, time)

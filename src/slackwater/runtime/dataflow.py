@@ -100,6 +100,10 @@ class Queue:
         if len(wanted):
             self.batches.append(wanted)
 
+    def take(self) -> Batch:
+        """The first batch, without what has become of no interest while it waited."""
+        return self.wanted(self.batches.popleft())
+
     def forgo(self, told: Sequence[Promise]) -> None:
         """Rows with such payloads are no longer of interest to the reader."""
         if self.unwanted is None:
@@ -126,11 +130,8 @@ class Queue:
         """Events that end before a time are no longer of interest to the reader."""
         if not self.never_lengthens or before <= self.outdated:
             return
+        # this is said with every cti: what waits is looked at when it is taken
         self.outdated = before
-        waiting = [*self.batches]
-        self.batches.clear()
-        for batch in waiting:
-            self.put(batch)
         if self.writer is not None:
             self.writer.outdate()
 
@@ -189,7 +190,7 @@ class Running:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
         begun = time.perf_counter()
-        answers, controls = self._answers(queue.port, queue.batches.popleft())
+        answers, controls = self._answers(queue.port, queue.take())
         self.spent += time.perf_counter() - begun
         self._emit(self._told(answers, controls))
         for answer in answers:

@@ -1,0 +1,72 @@
+"""What is told of experiments: tables, figures, and the trend of a paper beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from matplotlib import pyplot as plt
+from rich.console import Console
+from rich.table import Table
+
+Lines: TypeAlias = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """What the paper has found, and what was found here."""
+
+    figure: str
+    paper: str
+    ours: str
+    met: bool | None = None
+    """whether it is within the limit, if there is one"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where tables and figures go, and how long streams are."""
+
+    console: Console
+    place: Path
+    elements: int
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print it; the first column is a name."""
+        table = Table(title=title)
+        for i, column in enumerate(columns):
+            table.add_column(column, justify="right" if i else "left")
+        for row in rows:
+            table.add_row(*row)
+        self.console.print(table)
+
+    def draw(
+        self, name: str, x: str, y: str, lines: Lines, *, log: bool = False, marker: str = "o-"
+    ) -> None:
+        """Lines over one axis, as a PNG."""
+        self.place.mkdir(parents=True, exist_ok=True)
+        figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+        for label, (xs, ys) in lines.items():
+            axes.plot(xs, ys, marker, label=label, markersize=4, linewidth=1.5)
+        axes.set(xlabel=x, ylabel=y, title=name.replace("-", " "))
+        if log:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.legend()
+        axes.grid(alpha=0.3)
+        figure.savefig(self.place / f"merge-{name}.png", dpi=130)
+        plt.close(figure)
+
+
+def mb(size: float) -> str:
+    return f"{size / 1e6:.2f}"
+
+
+def rate(rate: float) -> str:
+    return f"{rate / 1e6:.3f}"
+
+
+def yes(*, met: bool | None) -> str:
+    return "" if met is None else "yes" if met else "no"
