@@ -201,7 +201,7 @@ class Keys:
             begun, before = done, self.size
             done, self.size, self.used = kernel.find_or_add(
                 slots, self.values, self.begins, self.letters, self.size, self.used, *keys,
-                floor, found, done,
+                True, floor, found, done,
             )  # fmt: skip
             if 2 * self.size >= len(slots):
                 # the others are as new as these were
@@ -212,7 +212,11 @@ class Keys:
         return found
 
     def _find_coded(self, keys: Coded) -> Ints:
-        found: Ints = kernel.find(self._slots(), self.values, self.begins, self.letters, *keys)
+        found = np.empty(len(keys.rows), dtype=np.int64)
+        kernel.find_or_add(
+            self._slots(), self.values, self.begins, self.letters, self.size, self.used, *keys,
+            False, BEGIN, found, 0,
+        )  # fmt: skip
         return found
 
     def _lengthen(self, more: int) -> None:
