@@ -24,15 +24,15 @@ from numba import njit
 
 from slackwater.kernels.integers import as_integers, is_fixed
 from slackwater.kernels.prefetch import prefetch, prefetch_at
-from slackwater.kernels.words import Letters, are_words, copy_letters, same_letters, spelled
+from slackwater.kernels.words import Letters, are_words, copy_letters, load, spelled, store
 
-__all__ = ["Coded", "can_be_coded", "coded", "enter", "find", "find_or_add", "gather", "pack", "spread"]
+__all__ = ["Coded", "can_be_coded", "coded", "enter", "find_or_add", "gather", "pack", "spread"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 MOST = 62
 """a bit for each column that may be null"""
-_AHEAD = 8
+_AHEAD = _EIGHT = 8
 """rounds between fetching a place and going there"""
 NO_WORDS = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.uint8)
 for _array in NO_WORDS:
@@ -120,13 +120,14 @@ def _places(rows, first, slots):
 
 @njit(cache=True)
 def find_or_add(
-    slots, stored, begins, letters, size, used, rows, ends, text, floor, numbers, done
+    slots, stored, begins, letters, size, used, rows, ends, text, add, floor, numbers, done
 ):  # fmt: skip
     """Number the rows from `done` on, until half of the slots are full, or the text is.
 
-    Rows that are new are added if their first integer is not below `floor`; else they get -1. How far,
-    how many keys there are then, and how many letters.
+    Rows that are new are added, if any are, where their first integer is not below `floor`; else they
+    get -1. How far, how many keys there are then, and how many letters.
     """
+    # written out: to hand arrays to another function costs more than what it does
     last, width, worded = len(slots) - 1, rows.shape[1], len(ends) > 0
     places = _places(rows, done, slots)
     for i in range(done, len(rows)):
@@ -139,13 +140,19 @@ def find_or_add(
             a = 0
             while a < width and stored[number, a] == rows[i, a]:
                 a += 1
-            if a == width and (
-                not worded or same_letters(letters, begins[number], text, ends[i], ends[i + 1] - ends[i])
-            ):
-                break
+            if a == width:
+                if not worded:
+                    break
+                here, there, end = begins[number], ends[i], ends[i + 1]
+                while there + _EIGHT <= end and load(letters, here) == load(text, there):
+                    here, there = here + _EIGHT, there + _EIGHT
+                while there < end and letters[here] == text[there]:
+                    here, there = here + 1, there + 1
+                if there == end:
+                    break
             at = (at + 1) & last
             number = np.int64(slots[at])
-        if number < 0 and rows[i, 0] >= floor:
+        if number < 0 and add and rows[i, 0] >= floor:
             length = ends[i + 1] - ends[i] if worded else 0
             if 2 * size >= len(slots) or used + length > len(letters):
                 return i, size, used
@@ -154,38 +161,17 @@ def find_or_add(
                 stored[number, a] = rows[i, a]
             if worded:
                 begins[number] = used
-                copy_letters(text, ends[i], letters, used, length)
-                used += length
+                there, end = ends[i], ends[i + 1]
+                while there + _EIGHT <= end:
+                    store(letters, used, load(text, there))
+                    used, there = used + _EIGHT, there + _EIGHT
+                while there < end:
+                    letters[used] = text[there]
+                    used, there = used + 1, there + 1
             slots[at] = number
             size += 1
         numbers[i] = number
     return len(rows), size, used
-
-
-@njit(cache=True)
-def find(slots, stored, begins, letters, rows, ends, text):
-    """The number of each row, or -1."""
-    numbers = np.empty(len(rows), dtype=np.int64)
-    last, width, worded = len(slots) - 1, rows.shape[1], len(ends) > 0
-    places = _places(rows, 0, slots)
-    for i in range(len(rows)):
-        if i + 2 * _AHEAD < len(rows):
-            prefetch_at(slots, places[i + 2 * _AHEAD])
-            prefetch(stored, np.int64(slots[places[i + _AHEAD]]))
-        at = places[i]
-        number = np.int64(slots[at])
-        while number >= 0:
-            a = 0
-            while a < width and stored[number, a] == rows[i, a]:
-                a += 1
-            if a == width and (
-                not worded or same_letters(letters, begins[number], text, ends[i], ends[i + 1] - ends[i])
-            ):
-                break
-            at = (at + 1) & last
-            number = np.int64(slots[at])
-        numbers[i] = number
-    return numbers
 
 
 @njit(cache=True)

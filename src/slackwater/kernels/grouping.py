@@ -107,7 +107,7 @@ class Keys:
         """How many bytes a key takes, on average; infinite if nobody knows."""
         if not self.is_coded:
             return math.inf
-        return 8 * self.values.shape[1] + self.used / max(1, self.size)
+        return 8.0 * int(self.values.shape[1]) + self.used / max(1, self.size)
 
     def __len__(self) -> int:
         return self.size
@@ -201,7 +201,7 @@ class Keys:
             begun, before = done, self.size
             done, self.size, self.used = kernel.find_or_add(
                 slots, self.values, self.begins, self.letters, self.size, self.used, *keys,
-                floor, found, done,
+                True, floor, found, done,
             )  # fmt: skip
             if 2 * self.size >= len(slots):
                 # the others are as new as these were
@@ -212,7 +212,11 @@ class Keys:
         return found
 
     def _find_coded(self, keys: Coded) -> Ints:
-        found: Ints = kernel.find(self._slots(), self.values, self.begins, self.letters, *keys)
+        found = np.empty(len(keys.rows), dtype=np.int64)
+        kernel.find_or_add(
+            self._slots(), self.values, self.begins, self.letters, self.size, self.used, *keys,
+            False, BEGIN, found, 0,
+        )  # fmt: skip
         return found
 
     def _lengthen(self, more: int) -> None:
@@ -232,8 +236,8 @@ class Keys:
             is_null = (nulls >> i) & 1 == 1 if some_null else None
             if are_words(dtype):
                 before = self.worded[self.worded < i]
-                spelled = kernel.gather(self.values, self.begins, self.letters, before, i, wanted)
-                columns.append(words_of(name, dtype, *spelled, is_null))
+                ends, text = kernel.gather(self.values, self.begins, self.letters, before, i, wanted)
+                columns.append(words_of(name, dtype, ends, text, is_null))
                 continue
             column = from_integers(name, np.ascontiguousarray(rows[:, i]), dtype)
             columns.append(column if is_null is None else column.set(column_of("", is_null), None))
@@ -327,7 +331,7 @@ class Keys:
         while slots < 4 * self.size or slots < 2 * (self.size + more):
             slots *= 2
         # two slots to an integer
-        self.spares.give_back(self.index.slots)
+        self.spares.give_back(self.index.slots.view(np.int64))
         self.index.slots = self.spares.filled(_FREE, slots // 2).view(np.int32)
         if self.is_coded:
             kernel.enter(self.index.slots, self.values[: self.size])

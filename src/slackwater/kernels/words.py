@@ -30,8 +30,9 @@ __all__ = [
     "are_words",
     "copy_letters",
     "hashed_words",
-    "same_letters",
+    "load",
     "spelled",
+    "store",
     "words_of",
 ]
 
@@ -177,8 +178,8 @@ def _set_eight_bytes(typing_context, array, place, word):
 
 
 # compiled code calls them, which mypy cannot follow
-_load: Any = _eight_bytes
-_store: Any = _set_eight_bytes
+load: Any = _eight_bytes
+store: Any = _set_eight_bytes
 
 
 @njit(cache=True, inline="always")
@@ -194,7 +195,7 @@ def _hashed(ends, text):
         at, end = ends[i], ends[i + 1]
         value = np.uint64(end - at) * _GOLDEN
         while at + _EIGHT <= end:
-            value = _stirred(value, _load(text, at))
+            value = _stirred(value, load(text, at))
             at += _EIGHT
         word = np.uint64(0)
         while at < end:
@@ -214,14 +215,14 @@ def _hashed_in_lanes(ends, text):
         if at + _LANES * _EIGHT <= end:
             a, b, c, d = value, value + _ODD, value ^ _ODD, value - _ODD
             while at + _LANES * _EIGHT <= end:
-                a = _stirred(a, _load(text, at))
-                b = _stirred(b, _load(text, at + _EIGHT))
-                c = _stirred(c, _load(text, at + 2 * _EIGHT))
-                d = _stirred(d, _load(text, at + 3 * _EIGHT))
+                a = _stirred(a, load(text, at))
+                b = _stirred(b, load(text, at + _EIGHT))
+                c = _stirred(c, load(text, at + 2 * _EIGHT))
+                d = _stirred(d, load(text, at + 3 * _EIGHT))
                 at += _LANES * _EIGHT
             value = _stirred(_stirred(_stirred(a, b), c), d)
         while at + _EIGHT <= end:
-            value = _stirred(value, _load(text, at))
+            value = _stirred(value, load(text, at))
             at += _EIGHT
         word = np.uint64(0)
         while at < end:
@@ -229,25 +230,6 @@ def _hashed_in_lanes(ends, text):
             at += 1
         hashes[i] = _stirred(value, word)
     return hashes
-
-
-@njit(cache=True)
-def same_letters(one, at, other, place, length):
-    """Whether so many letters of a text, from there on, are those of another."""
-    i = 0
-    if length >= _EIGHT:
-        # the last eight, which may have been looked at in part
-        end = length - _EIGHT
-        while i < end:
-            if _load(one, at + i) != _load(other, place + i):
-                return False
-            i += _EIGHT
-        return _load(one, at + end) == _load(other, place + end)
-    while i < length:
-        if one[at + i] != other[place + i]:
-            return False
-        i += 1
-    return True
 
 
 @njit(cache=True)
@@ -259,12 +241,12 @@ def copy_letters(one, at, other, place, length):
         return
     # the last eight, part of which may be written by then
     end = length - _EIGHT
-    last = _load(one, at + end)
+    last = load(one, at + end)
     i = 0
     while i < end:
-        _store(other, place + i, _load(one, at + i))
+        store(other, place + i, load(one, at + i))
         i += _EIGHT
-    _store(other, place + end, last)
+    store(other, place + end, last)
 
 
 @njit(cache=True)
