@@ -107,7 +107,8 @@ def test_a_plan_in_buckets_means_what_it_means(name: str, data: st.DataObject) -
         said[source] = Bag()
         for partition in range(data.draw(st.integers(1, 2))):
             history = data.draw(histories(source.schema, unbounded=case.unbounded, max_size=4))
-            stream = data.draw(streams(history, unbounded=case.unbounded))
+            patterns = data.draw(st.booleans(), label="promises about payloads")
+            stream = data.draw(streams(history, unbounded=case.unbounded, patterns=patterns))
             parts = data.draw(batchings(stream))
             waiting[source, str(partition)] = [sw.Batch.of(part, source.schema) for part in parts]
     # each names all its partitions before anything is promised

@@ -84,13 +84,20 @@ def test_a_promise_trails_as_a_cti_does() -> None:
     assert _said(running, a, sw.punctuation(k=1)) == [sw.punctuation(k=1)]
 
 
-def test_what_an_input_promises_that_is_not_complete_does_not_count() -> None:
-    running = sw.merge(a, b).open()
-    _said(running, a, sw.insert(1, 5, k=1, v="x"), sw.cti(3))
+@each_index
+def test_what_an_input_promises_counts_when_it_is_complete(algorithm: Any) -> None:
+    running = sw.merge(a, b, algorithm=algorithm).open()
+    _said(running, a, sw.insert(1, 5, k=1, v="x"), sw.insert(2, 20, k=1, v="x"), sw.cti(3))
     running.detach(b)
     running.attach(b, since=8)
-    assert _said(running, b, sw.punctuation(k=1)) == []
-    assert _rows(running) == 1
+    assert _said(running, b, sw.insert(2, 19, k=1, v="x"), sw.punctuation(k=1)) == []
+    assert _rows(running) == 2
+    assert _said(running, a, sw.cti(8)) == [
+        sw.adjust(2, 20, 19, k=1, v="x"),
+        sw.punctuation(k=1),
+        sw.cti(8),
+    ]
+    assert _rows(running) == 0
 
 
 @each_index

@@ -20,7 +20,7 @@ from slackwater.events import Batch
 from slackwater.kernels import merging as kernel
 from slackwater.merging import Adjusts, After, Inserts, MergePolicy
 from slackwater.promises import Promises
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.times import BEGIN
 
 __all__ = ["START", "Inputs", "Wrong", "as_keys", "whose"]
@@ -54,6 +54,8 @@ class Inputs:
     """what it has promised of payloads"""
     vouched: Mask = field(init=False)
     """which inputs have said so"""
+    waiting: list[list[Promise]] = field(init=False)
+    """what each has promised of payloads before it was complete"""
 
     def __post_init__(self) -> None:
         self.names = [str(port) for port in range(self.count)]
@@ -61,6 +63,7 @@ class Inputs:
         self.quarantined = np.zeros(self.count, dtype=np.bool_)
         self.heeding = np.zeros(self.count, dtype=np.bool_)
         self.vouched = np.zeros(self.count, dtype=np.bool_)
+        self.waiting = [[] for _ in range(self.count)]
         self.since, self.stable, self.doubted = (
             np.full(self.count, BEGIN, dtype=np.int64) for _ in range(3)
         )
@@ -92,10 +95,24 @@ class Inputs:
     def detach(self, port: int) -> None:
         """An input is not listened to any longer."""
         self.attached[port] = False
+        self.waiting[port] = []
         self.stable[port] = BEGIN
         if self.leader == port:
             left = np.flatnonzero(self.attached)
             self.leader = int(left[np.argmax(self.stable[left])]) if len(left) else 0
+
+    def is_complete(self, port: int) -> bool:
+        """Whether an input is attached and has told, or tells, all that the output may still change."""
+        return bool(self.attached[port] and self.since[port] <= self.out)
+
+    def now_complete(self) -> list[tuple[int, list[Promise]]]:
+        """The inputs that have become so, and what they had promised of payloads by then."""
+        found = []
+        for port, told in enumerate(self.waiting):
+            if told and self.is_complete(port):
+                self.waiting[port] = []
+                found.append((port, told))
+        return found
 
     def outdated(self) -> tuple[tuple[int, int], ...]:
         """Who lags behind the output, and before which time events end that it need not tell."""

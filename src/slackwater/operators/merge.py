@@ -18,8 +18,8 @@ output has been made to agree with the input that says it.
 Promises about payloads: every payload is as a stream of its own, with ctis of its own
 (merged_promises.py). If an input that is complete promises that nothing with some payloads comes before
 t, the output is made to agree with it on these, and promises the same; what others say of them later is
-late. What an input promises of payloads that is not complete yet is dropped. R0 to R2 have shown all
-that an input told, and pass its promise on; R3- drops it.
+late. What an input promises of payloads that is not complete yet counts when it is. R0 to R2 have shown
+all that an input told, and pass its promise on; R3- drops it.
 
 Feedback: to inputs that are not as far as the output's cti, events that end before it are of no
 interest; and to the others payloads that were promised for ever (not by R1, which counts rows).
@@ -182,8 +182,20 @@ class Merge:
             given_up += self._given_up(state, wrong)
         if not said:
             return Answer(given_up=tuple(given_up) or None)
-        promises = (Punctuation(inputs.out),)
-        return Answer(promises, Batch.concat(said), tuple(given_up) or None, outdated=inputs.outdated())
+        promises: list[Promise] = [Punctuation(inputs.out)]
+        unwanted: list[tuple[int, Promise]] = []
+        for complete, waiting in inputs.now_complete():
+            news, rows = self._closed(state, complete, waiting, given_up)
+            promises += news
+            said.append(rows)
+            unwanted += self._unwanted(state, complete, news)
+        return Answer(
+            tuple(promises),
+            Batch.concat(said),
+            tuple(given_up) or None,
+            tuple(unwanted),
+            inputs.outdated(),
+        )
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """What one input promises of payloads the output promises, when it agrees with it on them."""
@@ -192,28 +204,36 @@ class Merge:
             return Answer()
         told = about(told, self.node.schema, int(inputs.stable[port]))
         given_up = self._given_up(state, self.index.compare(state.index, inputs, port, told))
-        rows: Batch | None = None
-        news: list[Promise] = []
-        # it may have been quarantined just now
-        if inputs.attached[port] and inputs.since[port] <= inputs.out:
-            news = inputs.promised.news(earlier(told, self.node.policy.trailing))
+        if not inputs.is_complete(port):
+            # unless it has been quarantined just now
+            if inputs.attached[port]:
+                inputs.waiting[port] += told
+            return Answer(given_up=tuple(given_up) or None)
+        news, rows = self._closed(state, port, told, given_up)
+        unwanted = tuple(self._unwanted(state, port, news))
+        return Answer(tuple(news), rows, tuple(given_up) or None, unwanted)
+
+    def _closed(
+        self, state: State, port: int, told: Sequence[Promise], given_up: list[GivenUp]
+    ) -> tuple[list[Promise], Batch]:
+        """What of these the output may promise, when it has said this."""
+        inputs = state.inputs
+        news = inputs.promised.news(earlier(told, self.node.policy.trailing))
         closed = self.index.close(state.index, inputs, port, news, trusted=True) if news else None
         if closed is None:
-            return Answer(given_up=tuple(given_up) or None)
+            return [], Batch.empty(self.node.schema)
         rows, wrong = closed
         inputs.promised.add(news)
         inputs.vouched[port] = True
         given_up += self._given_up(state, wrong)
-        return Answer(tuple(news), rows, tuple(given_up) or None, self._unwanted(state, port, news))
+        return news, rows
 
-    def _unwanted(
-        self, state: State, port: int, news: Sequence[Promise]
-    ) -> tuple[tuple[int, Promise], ...]:
+    def _unwanted(self, state: State, port: int, news: Sequence[Promise]) -> list[tuple[int, Promise]]:
         """Rows that the other inputs need not tell any more."""
         if not isinstance(self.index, In2t | In3t):
-            return ()
+            return []
         others = [each for each in np.flatnonzero(state.inputs.attached).tolist() if each != port]
-        return tuple((other, each) for each in for_ever(news) for other in others)
+        return [(other, each) for each in for_ever(news) for other in others]
 
     def forgo(self, state: State, told: Sequence[Promise]) -> Answer:
         """Rows with such payloads are of no interest, and do not come any more: they are forgotten."""
