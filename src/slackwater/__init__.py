@@ -91,6 +91,7 @@ from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, ext
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
+from slackwater.speculation import HighWaterMark, Hybrid, Probing
 from slackwater.times import BEGIN, INF
 from slackwater.topics import read_kafka
 from slackwater.validity import StreamProperties, closed_up_to, validate
@@ -127,7 +128,9 @@ __all__ = [
     "Event",
     "ExternalCti",
     "Grouped",
+    "HighWaterMark",
     "History",
+    "Hybrid",
     "Insert",
     "InvalidElement",
     "InvalidStream",
@@ -138,6 +141,7 @@ __all__ = [
     "Output",
     "OutputLatency",
     "PlanError",
+    "Probing",
     "Progress",
     "Punctuation",
     "Query",

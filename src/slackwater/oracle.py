@@ -502,6 +502,8 @@ def fixpoint(node: n.Fixpoint, known: Mapping[n.Node, History]) -> History:
     current = History.empty(node.schema)
     for _ in range(FIXPOINT_ROUNDS):
         following = meaning(node.body, {**known, node.argument: current})
+        if node.best is not None:
+            following = _best(node, node.best, following)
         if following == current:
             return current
         current = following
@@ -510,6 +512,27 @@ def fixpoint(node: n.Fixpoint, known: Mapping[n.Node, History]) -> History:
         detail=f"{len(current)} rows, for example {current.rows()[:3]}",
         hint="bound the recursion with a where, or use distinct if cycles derive rows again",
     )
+
+
+def _best(node: n.Fixpoint, best: n.Best, rows: History) -> History:
+    """Of every key, while there is one, the row of the best value and the least rank, which goes up."""
+
+    def order(event: Event) -> tuple[Any, ...]:
+        value = None if best.value is None else event.payload[best.value]
+        return value is None, place(value), event.payload[best.rank]
+
+    result = []
+    for group in _groups(rows.events(), best.keys, payload=lambda event: event.payload).values():
+        for vs, ve in _snapshots((event.vs, event.ve) for event in group):
+            alive = [event for event in group if event.vs <= vs < event.ve]
+            if best.descending and any(event.payload[best.value or ""] is not None for event in alive):
+                values = [event.payload[best.value or ""] for event in alive]
+                largest = max((v for v in values if v is not None), key=place)
+                alive = [e for e in alive if identity(e.payload[best.value or ""]) == identity(largest)]
+            if alive:
+                payload = min(alive, key=order).payload
+                result.append(Event(vs, ve, {**payload, best.rank: payload[best.rank] + 1}))
+    return distinct(n.Distinct(node.argument), History.from_events(result, node.schema))
 
 
 _DEFINITIONS: dict[type[n.Node], Callable[..., History]] = {
