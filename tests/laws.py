@@ -389,15 +389,31 @@ def _in_time(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
     return seeds.select("v", d=pl.lit(0, dtype=pl.Int64)).union(further.window(sw.sliding(4)).shift(1))
 
 
+def _as_a_set(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Numbers that can be reached at all, over cycles, too."""
+    return seeds.select("v").union(reach.join(_hops(links), on="v").select(v="w")).distinct()
+
+
+def _as_least_values(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """How far each number is, where links to others cost 1, and those to itself nothing."""
+    cost = sw.col("d") + (sw.col("v") != sw.col("w")).cast(pl.Int64)
+    further = reach.join(_hops(links), on="v").select(v="w", d=cost)
+    all_ways = seeds.select("v", d=pl.lit(0, dtype=pl.Int64)).union(further)
+    return all_ways.group_by("v").aggregate(d=sw.min("d")).distinct()
+
+
 _V, _VD, _VWD = {"v": int}, {"v": int, "d": int}, {"v": int, "w": int, "d": int}
 LOOPS: dict[str, tuple[Callable[[sw.Query, sw.Query, sw.Query], sw.Query], dict[str, type[int]]]] = {
     "by depth": (_by_depth, _VD),
     "by halves": (_by_halves, _VWD),
     "unless blocked": (_unless_blocked, _V),
     "in time": (_in_time, _VD),
+    "as a set": (_as_a_set, _V),
+    "as least values": (_as_least_values, _VD),
 }
 for _name, (_turn, _columns) in LOOPS.items():
-    for _speculation in (sw.Hybrid(), sw.Probing(), sw.HighWaterMark()):
+    _every_way = (sw.Hybrid(), sw.Probing(), sw.HighWaterMark())
+    for _speculation in _every_way if _name in ("by depth", "as a set") else _every_way[:1]:
         CASES[f"fixpoint {_name}, {_speculation}"] = _two(
             lambda a, b, turn=_turn, columns=_columns, speculation=_speculation: (  # type: ignore[misc]
                 sw.fixpoint(lambda r: turn(r, a, b), schema=columns, speculation=speculation)

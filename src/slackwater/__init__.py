@@ -49,6 +49,7 @@ from slackwater.errors import (
     SlackwaterError,
 )
 from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
+from slackwater.frontends.datalog import datalog
 from slackwater.history import History
 from slackwater.ledger import Ledger
 from slackwater.merging import (
@@ -160,6 +161,7 @@ __all__ = [
     "count",
     "count_distinct",
     "cti",
+    "datalog",
     "domain",
     "external_cti",
     "first",

@@ -9,10 +9,9 @@ the support, one comes to an end, and that is outside the loop.
 At every instant, of a key with something said (value v, rank r), and the best candidate there is (the
 best value, of these the smallest rank):
 
-    no candidate                            it is taken back
     a better value                          the candidate is said instead, at once
     the same value, of a rank less than r   it stays as it is, with its rank
-    else (worse, or of a higher rank)       it is taken back, and the key waits
+    else (none, worse, of a higher rank)    it is taken back, and the key waits
 
 What has waited until nothing is on its way is said then: by that time all that rested on what was taken
 back is gone, too. A key of which nothing was said, and which does not wait, is said at once. If nothing

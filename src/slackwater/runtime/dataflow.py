@@ -60,7 +60,6 @@ from slackwater.plan.loops import inputs_of, require_runnable, require_turning, 
 from slackwater.plan.nodes import (
     Align,
     AlterLifetime,
-    Argument,
     Consistency,
     Finalize,
     Fixpoint,
@@ -519,17 +518,18 @@ class Dataflow:
         outbound: dict[Node, list[Queue]] = {}
         order = list(walk(*roots))
         known = infer_at(latencies, *roots)
+        arguments: set[Node] = {loop.argument for loop in _loops(order)}
         # outermost first: what the user wrote is what a refusal should name
         steps = {
             node: step_of(node, latencies[node], now, told=told)
             for node in reversed(order)
-            if not isinstance(node, Source | Argument | Consistency | Latency)
+            if not isinstance(node, Source | Consistency | Latency) and node not in arguments
         }
         passages = _passages(order, latencies)
         for node in order:
             if isinstance(node, Source):
                 self._entrances[node] = outbound[node] = []
-            elif isinstance(node, Argument) and any(node is loop.argument for loop in _loops(order)):
+            elif node in arguments:
                 outbound[node] = []
             elif isinstance(node, Consistency | Latency):
                 # annotations: stateless operators are the same at every point of the spectrum
@@ -596,7 +596,7 @@ class Dataflow:
                 ready.run()
 
     def _next(self, loops: Sequence[Running]) -> Running | None:
-        """The operator whose turn it is. If all is quiet, loops may send something out, inner ones too."""
+        """The operator whose turn it is. If all is quiet, loops may send something out."""
         ready = self._schedule(self.operators)
         for loop in loops:
             if ready is not None:
