@@ -370,9 +370,9 @@ def _by_depth(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
 
 
 def _by_halves(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
-    """Ways of at most four links, each put together of two shorter ones in all ways."""
+    """Ways of at most three links, each put together of two shorter ones in all ways."""
     there = reach.select(m="w", v="v", d="d")
-    both = there.join(reach.select(m="v", w="w", e="d"), on="m", where=sw.col("d") + sw.col("e") <= 4)
+    both = there.join(reach.select(m="v", w="w", e="d"), on="m", where=sw.col("d") + sw.col("e") <= 3)
     hops = _hops(links).union(_hops(seeds)).select("v", "w", d=pl.lit(1, dtype=pl.Int64))
     return hops.union(both.select("v", "w", d=sw.col("d") + sw.col("e")))
 

@@ -660,8 +660,10 @@ def fixpoint(
     >>> out = reach.run({
     ...     link: [sw.insert(0, 9, a="x", b="y"), sw.insert(3, 6, a="y", b="z"), sw.cti(5)]
     ... })
-    >>> list(out)
-    [insert(0, 9, a='x', b='y'), insert(3, 6, a='y', b='z'), insert(3, 6, a='x', b='z'), cti(5)]
+    >>> out.as_history().rows()
+    [('x', 'y', 0, 9), ('x', 'z', 3, 6), ('y', 'z', 3, 6)]
+    >>> out.settled_until
+    5
     """
     require_callable(body, "fixpoint")
     argument = nodes.Argument(schema_of(schema))

@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.oracle.test_fixpoint import CYCLE, LINKS, SOURCES, closure_bag, links, longer_paths, sources
+from tests.oracle.test_fixpoint import (
+    CYCLE,
+    DIAMOND,
+    LINKS,
+    SOURCES,
+    closure_bag,
+    closure_set,
+    links,
+    longer_paths,
+    one_further,
+    sources,
+)
 
 import slackwater as sw
 import slackwater.state
@@ -16,9 +27,16 @@ from slackwater import INF, adjust, col, cti, insert
 from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Batch
 from slackwater.operators.fixpoint import State
+from slackwater.persistence import decode, encode
 from slackwater.plan.nodes import Source
+from slackwater.runtime import Execution
 from slackwater.runtime.dataflow import Dataflow, Running, bottom_up
 from slackwater.speculation import Speculation, Speculative
+
+
+def _as_a_set(reach: sw.Query) -> sw.Query:
+    return one_further(reach).distinct()
+
 
 PATHS = {"start": str, "end": str, "visited": int}
 
@@ -279,6 +297,72 @@ def test_a_loop_within_a_loop_may_not_read_it() -> None:
     )
     with pytest.raises(PlanError, match="a loop within a loop"):
         inner.run({})
+
+
+def test_a_loop_that_is_read_by_another() -> None:
+    """Nodes from which a source can be reached over links that are themselves closed."""
+    query = sw.fixpoint(
+        lambda reach: sources.union(
+            reach.join(closure_set, on={"node": "b"}).select(node="a")
+        ).distinct(),
+        schema={"node": str},
+    )
+    given = {links: [*DIAMOND, cti(20)], sources: [insert(0, 10, node="d"), cti(20)]}
+    for batch in (1, 3):
+        out = query.run(given, batch=batch)
+        assert out.as_history() == query.meaning(given)
+        assert out.settled_until == 20
+
+
+def test_a_body_that_does_not_read_the_loop_is_all_there_is() -> None:
+    query = sw.fixpoint(lambda _: links.distinct(), schema={"a": str, "b": str})
+    out = query.run({links: [*CYCLE, cti(7)]})
+    assert out.as_history() == query.meaning({links: CYCLE})
+    assert out.settled_until == 7
+
+
+@pytest.mark.parametrize("speculation", WAYS, ids=str)
+def test_a_snapshot_in_the_middle_can_be_written_and_read(speculation: Speculation) -> None:
+    """Also with a guess that has lodged."""
+    query = sw.fixpoint(_as_a_set, schema={"a": str, "b": str}, speculation=speculation)
+    first, second = Execution(query.node), Execution(query.node)
+    node = links.node
+    assert isinstance(node, Source)
+    first.push(node, [*CYCLE, cti(2)])
+    second.restore(decode(encode(first.snapshot())))
+    for execution in (first, second):
+        execution.push(node, [adjust(3, 6, 4, a="y", b="x"), insert(5, 8, a="y", b="z")])
+        execution.push(node, [cti(INF)])
+        assert execution.output.settled_until == INF
+    said = [element for batch in second.output.batches for element in batch]
+    assert said == [
+        element for batch in first.output.batches[-len(second.output.batches) :] for element in batch
+    ]
+
+
+def test_what_nobody_wants_to_see_still_leads_to_other_rows() -> None:
+    running = sw.fixpoint(_as_a_set, schema={"a": str, "b": str}).open()
+    running.push(links, [insert(0, 9, a="x", b="y")])
+    running.ignore(sw.punctuation(b="z"))
+    running.push(links, [insert(0, 9, a="y", b="z"), insert(0, 9, a="z", b="w")])
+    found = {(row[0], row[1]) for row in running.output.as_history().rows()}
+    assert found == {("x", "y"), ("x", "w"), ("y", "w"), ("z", "w")}
+
+
+def test_a_row_without_a_value_on_the_loop_goes_to_the_ledger() -> None:
+    def body(reach: sw.Query) -> sw.Query:
+        number = col("b").cast(int).cast(str)
+        return links.union(reach.join(links, on={"b": "a"}, suffix="_n").select(a=number, b="b_n"))
+
+    query = sw.fixpoint(body, schema={"a": str, "b": str})
+    given = [insert(0, 9, a="1", b="2"), insert(2, 5, a="2", b="3"), insert(2, 5, a="x", b="y"),
+             insert(3, 9, a="y", b="z")]  # fmt: skip
+    out = query.run({links: given}, on_invalid=sw.LEDGER)
+    [entry] = out.ledger
+    assert (entry.reason, entry.since, entry.until) == ("no value", 3, 5)
+    assert {row[:2] for row in out.as_history().rows()} == {
+        ("1", "2"), ("2", "3"), ("x", "y"), ("y", "z")
+    }  # fmt: skip
 
 
 def test_bad_settings_are_refused() -> None:

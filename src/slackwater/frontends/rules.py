@@ -1,7 +1,7 @@
 """Rules of Datalog: what is written, as values, and a parser for it.
 
     rule     head :- literal, ..., literal.           # to the end of the line: a comment
-    head     name(term, ...)                          terms may be min(X), max(X), sum(X), avg(X), count(X)
+    head     name(term, ...)                          terms may be min(X), max(X), sum(X), count()
     literal  name(term, ...)   not name(term, ...)   term = term   (also != < <= > >=)
     term     X, _   12, 3.5, "text", text, true   [X, Y], [X|P]   term + term   (also - * / // %)
 
@@ -114,9 +114,13 @@ class Rule:
     line: int
     text: str
 
-    def refuse(self, fact: str, hint: str | None = None) -> NoReturn:
+    def error(self, fact: str, hint: str = "") -> PlanError:
         """An error that points at the rule."""
-        raise PlanError(f"datalog: {fact}", detail=f"line {self.line}: {self.text}", hint=hint)
+        return PlanError(f"datalog: {fact}", detail=f"line {self.line}: {self.text}", hint=hint)
+
+    def refuse(self, fact: str, hint: str = "") -> NoReturn:
+        """The rule cannot stand as it is."""
+        raise self.error(fact, hint)
 
 
 def variables(term: Term) -> frozenset[str]:

@@ -261,7 +261,7 @@ class Solution:
             case Operation():
                 left, right = self._expression(term.left), self._expression(term.right)
                 return _OPERATIONS[term.sign](left, right)
-        self.rule.refuse(f"{term.name} stands within a term", "aggregates stand alone in heads")
+        raise self.rule.error(f"{term.name} stands within a term", "aggregates stand alone in heads")
 
     def _list(self, term: List) -> pl.Expr:
         if not term.items:

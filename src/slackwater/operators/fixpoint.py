@@ -115,8 +115,6 @@ class Fixpoint:
             return self._round(self._guess(state))
         known.promised = time
         known.promoted += 1
-        if state.support is not None:
-            state.support.forget(time)
         # rows later than a guess that waited may have come before it set out again
         known.has_news |= speculation.lodges
         cti = Punctuation(time)
@@ -135,6 +133,8 @@ class Fixpoint:
                 self._count(state, told)
                 state.unsaid.append(told)
                 return Answer(back=told.followed_by(self._guess(state)))
+        if state.support is not None:
+            state.support.forget(state.known.promised)
         return self._round(self._guess(state), rows=self._unsaid(state))
 
     def _count(self, state: State, rows: Batch) -> None:

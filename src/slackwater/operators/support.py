@@ -116,9 +116,10 @@ class Support:
         return self.candidates.count + self.said.count
 
     def forget(self, cti: int) -> None:
-        """Now and then, forget what ends behind a cti."""
+        """Now and then, forget what ends behind a cti, when nothing waits."""
+        assert not self.waiting, "who waits is known by number, and numbers may change"
         stored = self.candidates.payloads.height + self.said.payloads.height
-        if cti < INF and stored < self.sweep_at:
+        if not stored or (cti < INF and stored < self.sweep_at):
             return
         times = np.full(max(len(self.keys), 1), cti)
         in_use = np.zeros(len(self.keys), dtype=np.bool_)

@@ -672,7 +672,7 @@ class Fixpoint(Node):
                 f"fixpoint: {self.speculation!r} is no way to speculate",
                 hint="sw.Hybrid(), sw.Probing() or sw.HighWaterMark()",
             )
-        if not isinstance(self.rounds, int) or self.rounds < 1:
+        if type(self.rounds) is not int or self.rounds < 1:
             raise PlanError("fixpoint: rounds is a number, 1 or more", detail=f"it is {self.rounds!r}")
 
     def describe(self) -> str:
