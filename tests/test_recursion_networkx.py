@@ -17,6 +17,9 @@ import pytest
 import slackwater as sw
 from slackwater import INF, History, Query, adjust, col, cti, insert
 from slackwater.events import Event
+from slackwater.oracle import meaning
+from slackwater.plan.nodes import Fixpoint, Node, walk
+from slackwater.plan.rewrites import rewritten
 
 links = sw.stream({"a": int, "b": int, "w": int}, name="links")
 sources = sw.stream({"node": int}, name="sources")
@@ -154,6 +157,23 @@ def test_at_every_instant_the_answer_is_that_of_networkx(name: str, kind: str, s
     for _ in range(15):
         told.change()
     told.compare()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_loop_that_carries_ranks_means_the_same(name: str) -> None:
+    query, _ = QUERIES[name]
+    rng = random.Random(name)
+    rows = [
+        insert(t, t + rng.randint(1, 9), a=a, b=b, w=t % 3)
+        for t, (a, b) in enumerate(_edges("cycle", rng))
+    ]
+    given: dict[Node, History] = {
+        links.node: History.of([*rows, *(insert(0, 5, a=b, b=a, w=1) for a, b in _edges("cycle", rng))]),
+        sources.node: History.of([insert(0, 9, node=1), insert(5, 12, node=3)]),
+    }
+    plan = rewritten(query.node)
+    assert any(isinstance(node, Fixpoint) and node.best is not None for node in walk(plan))
+    assert meaning(plan, given) == meaning(query.node, given)
 
 
 def test_a_cycle_neither_keeps_itself_alive_nor_counts_to_infinity() -> None:

@@ -516,22 +516,18 @@ def fixpoint(node: n.Fixpoint, known: Mapping[n.Node, History]) -> History:
 
 def _best(node: n.Fixpoint, best: n.Best, rows: History) -> History:
     """Of every key, while there is one, the row of the best value and the least rank, which goes up."""
-
-    def order(event: Event) -> tuple[Any, ...]:
-        value = None if best.value is None else event.payload[best.value]
-        return value is None, place(value), event.payload[best.rank]
-
+    choose = max if best.descending else min
     result = []
     for group in _groups(rows.events(), best.keys, payload=lambda event: event.payload).values():
         for vs, ve in _snapshots((event.vs, event.ve) for event in group):
-            alive = [event for event in group if event.vs <= vs < event.ve]
-            if best.descending and any(event.payload[best.value or ""] is not None for event in alive):
-                values = [event.payload[best.value or ""] for event in alive]
-                largest = max((v for v in values if v is not None), key=place)
-                alive = [e for e in alive if identity(e.payload[best.value or ""]) == identity(largest)]
+            alive = [event.payload for event in group if event.vs <= vs < event.ve]
+            if best.value is not None and alive:
+                known = [p[best.value] for p in alive if p[best.value] is not None]
+                value = identity(choose(known, key=place)) if known else identity(None)
+                alive = [p for p in alive if identity(p[best.value]) == value]
             if alive:
-                payload = min(alive, key=order).payload
-                result.append(Event(vs, ve, {**payload, best.rank: payload[best.rank] + 1}))
+                first = min(alive, key=lambda payload: payload[best.rank])
+                result.append(Event(vs, ve, {**first, best.rank: first[best.rank] + 1}))
     return distinct(n.Distinct(node.argument), History.from_events(result, node.schema))
 
 

@@ -5,6 +5,7 @@ A path carries the nodes that it visited as a bit vector, the bit of n1 in front
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -201,6 +202,26 @@ def test_hybrid_guesses_only_if_there_is_something_to_gain() -> None:
     assert turns.state.known.speculated == 1, "the links have promised no more"
     turns.push(links, cti(5))
     assert (turns.state.known.speculated, turns.state.known.promised) == (2, 5)
+
+
+@each_way
+@pytest.mark.parametrize("seed", range(4))
+def test_there_is_one_guess_at_a_time_and_every_time_is_passed(
+    speculation: Speculation, seed: int
+) -> None:
+    """`Turns` looks before every turn; whoever is next is drawn."""
+    rng = random.Random(seed)
+    turns = Turns(speculation)
+    turns.stopped = lambda operator: rng.random() < 0.3 and operator is not turns.ffp
+    for t in range(12):
+        turns.push(sources, insert(t, t + rng.randint(1, 5), node=f"n{rng.randint(1, 4)}"), cti(t))
+        ends = (f"n{rng.randint(1, 4)}" for _ in range(2))
+        turns.push(links, insert(t, t + rng.randint(1, 9), a=next(ends), b=next(ends)), cti(t))
+    turns.stopped = lambda _: False
+    turns.push(sources, cti(INF))
+    said = turns.push(links, cti(INF))
+    assert said[-1] == cti(INF)
+    assert turns.state.known.promoted <= turns.state.known.speculated
 
 
 @each_way

@@ -56,7 +56,6 @@ from slackwater.plan import nodes
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.interest import outdated_of, takes_time_from_rows, unwanted_of
-from slackwater.plan.loops import inputs_of, require_runnable, require_turning, turning
 from slackwater.plan.nodes import (
     Align,
     AlterLifetime,
@@ -73,7 +72,7 @@ from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.runtime.loops import Passage
+from slackwater.runtime.loops import Passage, loops_of, passages_of
 from slackwater.runtime.repetition import for_ever, may_repeat, unsaid
 from slackwater.speculation import ExternalProgress, Speculative
 from slackwater.times import BEGIN, INF, Times
@@ -451,23 +450,6 @@ def _moved(node: Node, reached: Reached) -> Reached:
     return Reached(*moved.tolist())
 
 
-def _loops(order: Sequence[Node]) -> list[Fixpoint]:
-    return [node for node in order if isinstance(node, Fixpoint)]
-
-
-def _passages(order: Sequence[Node], latencies: Mapping[Node, OutputLatency]) -> dict[Node, Passage]:
-    """How the operators on loops let guesses through."""
-    found: dict[Node, Passage] = {}
-    for loop in _loops(order):
-        require_turning(loop)
-        require_runnable(loop, latencies)
-        origins: dict[Node, dict[int, int]] = {node: {} for node in turning(loop)}
-        for origin, (node, port) in enumerate(inputs_of(loop)):
-            origins[node][port] = origin
-        found |= {node: Passage(node, ports) for node, ports in origins.items()}
-    return found
-
-
 def _is_turnable(node: Node) -> bool:
     return isinstance(node, Align | Finalize) and node.turnable
 
@@ -518,14 +500,14 @@ class Dataflow:
         outbound: dict[Node, list[Queue]] = {}
         order = list(walk(*roots))
         known = infer_at(latencies, *roots)
-        arguments: set[Node] = {loop.argument for loop in _loops(order)}
+        arguments: set[Node] = {loop.argument for loop in loops_of(order)}
         # outermost first: what the user wrote is what a refusal should name
         steps = {
             node: step_of(node, latencies[node], now, told=told)
             for node in reversed(order)
             if not isinstance(node, Source | Consistency | Latency) and node not in arguments
         }
-        passages = _passages(order, latencies)
+        passages = passages_of(order, latencies)
         for node in order:
             if isinstance(node, Source):
                 self._entrances[node] = outbound[node] = []

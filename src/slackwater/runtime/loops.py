@@ -14,16 +14,17 @@ Paper 3 sections 3.3 (S1), 3.5 and 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slackwater.consistency import OutputLatency
 from slackwater.events import Control
-from slackwater.plan.loops import through
-from slackwater.plan.nodes import Node
+from slackwater.plan.loops import inputs_of, require_runnable, require_turning, through, turning
+from slackwater.plan.nodes import Fixpoint, Node
 from slackwater.speculation import ExternalProgress, Speculative
 from slackwater.times import BEGIN, INF
 
-__all__ = ["Heard", "Passage"]
+__all__ = ["Heard", "Passage", "loops_of", "passages_of"]
 
 
 @dataclass(slots=True)
@@ -82,3 +83,21 @@ class Passage:
             return []
         self.heard.lodged = [None] * len(lodged)
         return [Speculative(through(self.node, min(guess.before, limit)), guess.lodges)]
+
+
+def loops_of(order: Sequence[Node]) -> list[Fixpoint]:
+    """The loops among the nodes of a plan."""
+    return [node for node in order if isinstance(node, Fixpoint)]
+
+
+def passages_of(order: Sequence[Node], latencies: Mapping[Node, OutputLatency]) -> dict[Node, Passage]:
+    """How the operators on loops let guesses through; loops that cannot be run are refused."""
+    found: dict[Node, Passage] = {}
+    for loop in loops_of(order):
+        require_turning(loop)
+        require_runnable(loop, latencies)
+        origins: dict[Node, dict[int, int]] = {node: {} for node in turning(loop)}
+        for origin, (node, port) in enumerate(inputs_of(loop)):
+            origins[node][port] = origin
+        found |= {node: Passage(node, ports) for node, ports in origins.items()}
+    return found
