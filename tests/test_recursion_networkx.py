@@ -219,6 +219,33 @@ def test_a_negative_cycle_is_stopped() -> None:
         query.run({sources: [insert(0, None, node=0)], links: given})
 
 
+def test_a_value_that_grows_round_a_cycle_and_then_stays_is_grounded_all_the_same() -> None:
+    """The largest weight on any way: what is better may have been derived from what it replaces."""
+
+    def body(far: Query) -> Query:
+        heavier = far.join(links, on={"node": "a"}).select(node="b", w=pl.max_horizontal("w", "w_right"))
+        every = sources.select("node", w=pl.lit(0, dtype=pl.Int64)).union(heavier)
+        return every.group_by("node").aggregate(w=sw.max("w")).distinct()
+
+    running = sw.fixpoint(body, schema={"node": int, "w": int}).open()
+    ring = [(0, 1, 3), (1, 2, 9), (2, 0, 1)]
+    running.push(links, [insert(0, None, a=a, b=b, w=w) for a, b, w in ring])
+    running.push(sources, [insert(0, None, node=0)])
+    assert running.output.as_history().rows() == [(0, 9, 0, INF), (1, 9, 0, INF), (2, 9, 0, INF)]
+    running.push(links, [adjust(0, None, 4, a=1, b=2, w=9)])
+    assert running.output.as_history().rows() == [
+        (0, 9, 0, 4), (1, 9, 0, 4), (2, 9, 0, 4), (0, 0, 4, INF), (1, 3, 4, INF)
+    ]  # fmt: skip
+    running.push(sources, [adjust(0, None, 0, node=0)])
+    assert not len(running.output.as_history())
+
+
+def test_windows_are_refused_on_the_loop_of_a_set() -> None:
+    query = sw.fixpoint(lambda r: _reached(r.window(sw.sliding(3))), schema={"node": int})
+    with pytest.raises(sw.PlanError, match=r"sliding.* cannot be on a loop of a set"):
+        query.run({links: [], sources: []})
+
+
 def test_what_is_not_a_least_value_is_refused_on_the_loop() -> None:
     def body(far: Query) -> Query:
         return _distances(far).group_by("node").aggregate(cost=sw.sum("cost")).distinct()

@@ -515,19 +515,21 @@ def fixpoint(node: n.Fixpoint, known: Mapping[n.Node, History]) -> History:
 
 
 def _best(node: n.Fixpoint, best: n.Best, rows: History) -> History:
-    """Of every key, while there is one, the row of the best value and the least rank, which goes up."""
-    choose = max if best.descending else min
+    """Of every key, by rank, what is better than all of smaller rank; ranks go up by one."""
     result = []
     for group in _groups(rows.events(), best.keys, payload=lambda event: event.payload).values():
         for vs, ve in _snapshots((event.vs, event.ve) for event in group):
             alive = [event.payload for event in group if event.vs <= vs < event.ve]
-            if best.value is not None and alive:
-                known = [p[best.value] for p in alive if p[best.value] is not None]
-                value = identity(choose(known, key=place)) if known else identity(None)
-                alive = [p for p in alive if identity(p[best.value]) == value]
-            if alive:
-                first = min(alive, key=lambda payload: payload[best.rank])
-                result.append(Event(vs, ve, {**first, best.rank: first[best.rank] + 1}))
+            values = sorted({place(p[best.value]) for p in alive} if best.value else {()})
+            # null is the worst of all; those that are left go up, or down
+            known = [value for value in values if value != place(None)]
+            order = [*(reversed(known) if best.descending else known), place(None)]
+            said: list[int] = []
+            for payload in sorted(alive, key=lambda p: p[best.rank]):
+                at = order.index(place(payload[best.value])) if best.value else 0
+                if all(at < earlier for earlier in said):
+                    result.append(Event(vs, ve, {**payload, best.rank: payload[best.rank] + 1}))
+                    said.append(at)
     return distinct(n.Distinct(node.argument), History.from_events(result, node.schema))
 
 

@@ -35,7 +35,7 @@ Paper 3 sections 3.4 to 3.6 and 5.3; docs/design/2026-11-18-recursion.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slackwater.errors import OperatorError
 from slackwater.events import Batch, Control
@@ -173,6 +173,8 @@ class Fixpoint:
         return Answer(promises, rows, back=Batch.empty(self.node.schema).followed_by(controls))
 
     def _without_end(self, rows: Batch) -> OperatorError:
+        if self.node.best is not None:
+            rows = replace(rows, payload=rows.payload.drop(self.node.best.rank))
         some = ", ".join(repr(element) for element in rows.slice(0, _SHOWN))
         more = f", and {rows.rows - _SHOWN} more" if rows.rows > _SHOWN else ""
         return OperatorError(

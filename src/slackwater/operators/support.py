@@ -6,16 +6,20 @@ back with ever larger values. So every candidate carries a *rank*, one more than
 that it was derived from. What is said is always supported by a candidate of a smaller rank: following
 the support, one comes to an end, and that is outside the loop.
 
-At every instant, of a key with something said (value v, rank r), and the best candidate there is (the
-best value, of these the smallest rank):
+At every instant, of a key, its candidates by rank, and what is said of it:
 
-    a better value                          the candidate is said instead, at once
-    the same value, of a rank less than r   it stays as it is, with its rank
-    else (none, worse, of a higher rank)    it is taken back, and the key waits
+- What is said stays as long as it has a candidate of the same value and a smaller rank.
+- Else it is taken back, and the key waits.
+- If it does not wait: a candidate that is better than all of smaller rank is said, with a rank one
+  more, unless its value is said already, of whatever rank. What is not better than something of a
+  smaller rank is taken back for that.
 
 What has waited until nothing is on its way is said then: by that time all that rested on what was taken
-back is gone, too. A key of which nothing was said, and which does not wait, is said at once. If nothing
-is ever taken back nobody waits, and rows circulate freely.
+back is gone, too. If nothing is ever taken back nobody waits, and rows circulate freely.
+
+Of a set (no value) one row is said of each key. Of least values there may be several: what is worse and
+was derived earlier is needed if what is better was derived from it, round a cycle. Readers behind the
+loop look at the best of them.
 
 In time, this happens on every stretch between two endpoints of a key's candidates; neighbouring
 stretches that say the same are one row. A row that began before the cti keeps its start.
@@ -28,6 +32,7 @@ Paper 3 section 6, erratum 25; docs/design/2026-11-18-recursion.md.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -104,12 +109,12 @@ class Support:
         np.minimum.at(since, which, rows.sync)
         np.maximum.at(until, which, np.maximum(rows.old_ve, rows.new_ve))
         stretches = [[pair] for pair in zip(since.tolist(), until.tolist(), strict=True)]
-        return self._told(touched, stretches, waits=True)
+        return self._told(touched, stretches)
 
     def release(self) -> Batch:
         """Say what has waited."""
         waiting, self.waiting = self.waiting, {}
-        return self._told(np.array([*waiting], dtype=np.int64), [*waiting.values()], waits=False)
+        return self._told(np.array([*waiting], dtype=np.int64), [*waiting.values()])
 
     def rows(self) -> int:
         """How many events are remembered."""
@@ -132,7 +137,7 @@ class Support:
                 events.renumber(in_use)
         self.sweep_at = slackwater.state.sweep_after(self.rows())
 
-    def _told(self, keys: Ints, stretches: list[list[tuple[int, int]]], *, waits: bool) -> Batch:
+    def _told(self, keys: Ints, stretches: list[list[tuple[int, int]]]) -> Batch:
         """How what is said of some keys changes in these stretches."""
         candidates, said = self._lives(self.candidates, keys), self._lives(self.said, keys)
         payload = pl.concat([candidates.payload, said.payload])
@@ -147,7 +152,7 @@ class Support:
             wait = self.waiting.get(key, [])
             now = of_key[1][i]
             for since, until in stretches[i]:
-                now, more = _chosen(of_key[0][i], now, wait, since, until, waits=waits)
+                now, more = _chosen(of_key[0][i], now, wait, since, until)
                 wait = [*wait, *more]
             if wait:
                 self.waiting[key] = wait
@@ -216,8 +221,6 @@ def _chosen(
     waiting: list[tuple[int, int]],
     since: int,
     until: int,
-    *,
-    waits: bool,
 ) -> tuple[list[Stretch], list[tuple[int, int]]]:
     """What is to be said of a key, if it may change from `since` to `until`; and where it waits now."""
     times = {since, until}
@@ -226,52 +229,82 @@ def _chosen(
     points = sorted(times)
     result = [old._replace(ve=min(old.ve, since)) for old in said if old.vs < since]
     more: list[tuple[int, int]] = []
-    best = _best_at(candidates, points)
-    coming = iter(said)
-    following = next(coming, None)
-    for (start, end), new in zip(pairwise(points), best, strict=True):
-        while following is not None and following.ve <= start:
-            following = next(coming, None)
-        old = following if following is not None and following.vs <= start else None
-        if any(vs <= start < ve for vs, ve in waiting):
-            continue
-        if old is not None and new is not None and new.place == old.place and new.rank < old.rank:
-            result.append(old._replace(vs=start, ve=end))
-        elif new is not None and (old is None or new.place < old.place):
-            result.append(new._replace(vs=start, ve=end, rank=new.rank + 1))
-        elif old is not None:
-            assert waits, "what is taken back is so before anybody is asked to go on"
+    lowest = min((candidate.place for candidate in candidates), default=0)
+    alive, before = _Alive(candidates), _Alive(said)
+    for start, end in pairwise(points):
+        now = alive.at(start)
+        old = before.at(start)
+        rows = [each for each in old if _is_supported(each, now)]
+        if len(rows) < len(old):
             more.append((start, end))
+        elif not any(vs <= start < ve for vs, ve in waiting):
+            rows = _said_of(now, rows, lowest)
+        result += (each._replace(vs=start, ve=end) for each in rows)
     result += [old._replace(vs=max(old.vs, until)) for old in said if old.ve > until]
     return _together(result), more
 
 
-def _best_at(candidates: list[Stretch], points: list[int]) -> list[Stretch | None]:
-    """The best candidate in each stretch between two points."""
-    found: list[Stretch | None] = []
-    heap: list[tuple[int, int, int, Stretch]] = []
-    coming = iter([*candidates, None])
-    following = next(coming)
-    for point in points[:-1]:
-        while following is not None and following.vs <= point:
-            heappush(heap, (following.place, following.rank, -following.ve, following))
-            following = next(coming)
-        while heap and heap[0][3].ve <= point:
-            heappop(heap)
-        found.append(heap[0][3] if heap else None)
-    return found
+class _Alive:
+    """Those that are alive, by rank, as time goes on."""
+
+    def __init__(self, stretches: list[Stretch]) -> None:
+        self._coming = sorted(stretches, key=lambda each: -each.vs)
+        self._ending: list[tuple[int, tuple[int, int, Stretch]]] = []
+        self._alive: list[tuple[int, int, Stretch]] = []
+
+    def at(self, time: int) -> list[Stretch]:
+        while self._coming and self._coming[-1].vs <= time:
+            each = self._coming.pop()
+            entry = (each.rank, each.place, each)
+            insort(self._alive, entry)
+            heappush(self._ending, (each.ve, entry))
+        while self._ending and self._ending[0][0] <= time:
+            _, entry = heappop(self._ending)
+            del self._alive[bisect_left(self._alive, entry)]
+        return [each for _, _, each in self._alive]
+
+
+def _is_supported(said: Stretch, candidates: list[Stretch]) -> bool:
+    """Whether there is a candidate of the same value and a smaller rank."""
+    for candidate in candidates:
+        if candidate.rank >= said.rank:
+            return False
+        if candidate.place == said.place:
+            return True
+    return False
+
+
+def _said_of(candidates: list[Stretch], said: list[Stretch], lowest: int) -> list[Stretch]:
+    """What is said, and candidates, by rank, that are better than all of smaller rank."""
+    rows, best = [*said], None
+    for candidate in candidates:
+        if best is not None and candidate.place >= best:
+            continue
+        best = candidate.place
+        new = candidate._replace(rank=candidate.rank + 1)
+        # the same value is good enough with any rank: so nothing moves only because of a shorter way
+        if not any(each.place == new.place or _replaces(each, new) for each in rows):
+            rows.append(new)
+        if best == lowest:
+            break
+    return [each for each in rows if not any(_replaces(other, each) for other in rows)]
+
+
+def _replaces(one: Stretch, other: Stretch) -> bool:
+    """Whether one has a better value, derived no later."""
+    return one.place < other.place and one.rank <= other.rank
 
 
 def _together(stretches: list[Stretch]) -> list[Stretch]:
-    """Neighbours that say the same are one."""
-    found: list[Stretch] = []
+    """Neighbours that say the same are one; those that say the same come in the order of time."""
+    found: dict[tuple[int, int], list[Stretch]] = {}
     for each in stretches:
-        last = found[-1] if found else None
-        if last and (last.ve, last.place, last.rank) == (each.vs, each.place, each.rank):
-            found[-1] = last._replace(ve=each.ve)
+        same = found.setdefault((each.place, each.rank), [])
+        if same and same[-1].ve == each.vs:
+            same[-1] = same[-1]._replace(ve=each.ve)
         else:
-            found.append(each)
-    return found
+            same.append(each)
+    return sorted(each for same in found.values() for each in same)
 
 
 def _differences(key: int, before: list[Stretch], now: list[Stretch]) -> Iterator[Change]:

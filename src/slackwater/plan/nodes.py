@@ -628,7 +628,7 @@ class Merge(Node):
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Of every key the best of its rows: the least value (or the largest), of these the least rank."""
+    """Of every key the rows that are better than all of smaller rank: a lesser value, or a larger."""
 
     keys: tuple[str, ...]
     value: str | None

@@ -14,7 +14,9 @@ is rewritten to carry that as one column more:
 and the last step of the body becomes the choice of the best, `Fixpoint.best`. Behind the loop ranks are
 left out, and lifetimes that only they cut are put together:
 
-    distinct . select(all but rank) . fixpoint'(choose . body')
+    distinct . (min(v) by keys) . select(all but rank) . fixpoint'(choose . body')
+
+Windows cannot be on such a loop: rows are in pieces there, and have no start or end that means anything.
 
 A loop whose body does not read it is its body.
 """
@@ -33,6 +35,8 @@ __all__ = ["RANK", "ranked"]
 RANK = "\x01rank"
 """The column that says in which round a row was derived. No user can have named one so by accident."""
 _OTHER = "\x01other rank"
+_OF_LIFETIMES = (n.AlterLifetime, n.Deletes, n.PointAtEnd)
+"""nodes for which a row in two pieces is not the same"""
 
 
 def ranked(root: n.Node) -> n.Node:
@@ -55,6 +59,13 @@ def _loop(loop: n.Fixpoint) -> n.Node:
         body = body.input
     if loop.best is not None or not isinstance(body, n.Distinct):
         return loop
+    for node in on_loop:
+        if isinstance(node, _OF_LIFETIMES):
+            raise PlanError(
+                f"fixpoint: {node.name} {node.describe()}".rstrip() + " cannot be on a loop of a set",
+                detail="it asks when a row starts or ends; what goes round is cut as its support is",
+                hint="put it before the stream enters the loop, or behind the fixpoint",
+            )
     source, best = _best(body)
     argument = n.Argument(pl.Schema({**loop.schema, RANK: pl.Int64()}))
     built: dict[n.Node, n.Node] = {loop.argument: argument}
@@ -67,7 +78,11 @@ def _loop(loop: n.Fixpoint) -> n.Node:
         [[columns[best.value]]] = [each.values for each in body.input.aggregations.values()]
     candidates = n.Select(built[source], columns)
     turned = n.over(loop, [candidates], argument=argument, best=best)
-    return n.Distinct(n.Select(turned, {name: pl.col(name) for name in loop.schema}))
+    behind: n.Node = n.Select(turned, {name: pl.col(name) for name in loop.schema})
+    if best.value is not None:
+        choose = Max if best.descending else Min
+        behind = n.Aggregate(behind, best.keys, {best.value: choose(values=(pl.col(best.value),))})
+    return n.Distinct(behind)
 
 
 def _best(body: n.Distinct) -> tuple[n.Node, n.Best]:
