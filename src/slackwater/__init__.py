@@ -49,6 +49,7 @@ from slackwater.errors import (
     SlackwaterError,
 )
 from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
+from slackwater.frontends.automata import automaton
 from slackwater.frontends.datalog import datalog
 from slackwater.history import History
 from slackwater.ledger import Ledger
@@ -153,6 +154,7 @@ __all__ = [
     "adjust",
     "after",
     "all_reported",
+    "automaton",
     "avg",
     "between",
     "changelog",
