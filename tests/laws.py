@@ -358,6 +358,69 @@ for _name, _build in GROUPED.items():
             )
 
 
+def _hops(links: sw.Query) -> sw.Query:
+    """Links between numbers, from v to w."""
+    return links.select("v", w=sw.col("k").fill_null("").str.len_chars().cast(pl.Int64) - 1)
+
+
+def _by_depth(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Numbers that can be reached over at most three links, once for each way to get there."""
+    further = reach.where(sw.col("d") < 3).join(_hops(links), on="v")
+    return seeds.select("v", d=pl.lit(0, dtype=pl.Int64)).union(further.select(v="w", d=sw.col("d") + 1))
+
+
+def _by_halves(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Ways of at most three links, each put together of two shorter ones in all ways."""
+    there = reach.select(m="w", v="v", d="d")
+    both = there.join(reach.select(m="v", w="w", e="d"), on="m", where=sw.col("d") + sw.col("e") <= 3)
+    hops = _hops(links).union(_hops(seeds)).select("v", "w", d=pl.lit(1, dtype=pl.Int64))
+    return hops.union(both.select("v", "w", d=sw.col("d") + sw.col("e")))
+
+
+def _unless_blocked(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Upwards only, over links that last for a while, not into what is blocked."""
+    up = reach.join(_hops(links).clip(3), on="v", where=sw.col("w") > sw.col("v")).select(v="w")
+    return seeds.select("v").union(up.join(links.where(sw.col("x") > 0), on="v", how="anti"))
+
+
+def _in_time(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """What is reached is so for as long as a window, one instant later."""
+    further = reach.where(sw.col("d") < 3).join(_hops(links), on="v").select(v="w", d=sw.col("d") + 1)
+    return seeds.select("v", d=pl.lit(0, dtype=pl.Int64)).union(further.window(sw.sliding(4)).shift(1))
+
+
+def _as_a_set(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Numbers that can be reached at all, over cycles, too."""
+    return seeds.select("v").union(reach.join(_hops(links), on="v").select(v="w")).distinct()
+
+
+def _as_least_values(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """How far each number is, where links to others cost 1, and those to itself nothing."""
+    cost = sw.col("d") + (sw.col("v") != sw.col("w")).cast(pl.Int64)
+    further = reach.join(_hops(links), on="v").select(v="w", d=cost)
+    all_ways = seeds.select("v", d=pl.lit(0, dtype=pl.Int64)).union(further)
+    return all_ways.group_by("v").aggregate(d=sw.min("d")).distinct()
+
+
+_V, _VD, _VWD = {"v": int}, {"v": int, "d": int}, {"v": int, "w": int, "d": int}
+LOOPS: dict[str, tuple[Callable[[sw.Query, sw.Query, sw.Query], sw.Query], dict[str, type[int]]]] = {
+    "by depth": (_by_depth, _VD),
+    "by halves": (_by_halves, _VWD),
+    "unless blocked": (_unless_blocked, _V),
+    "in time": (_in_time, _VD),
+    "as a set": (_as_a_set, _V),
+    "as least values": (_as_least_values, _VD),
+}
+for _name, (_turn, _columns) in LOOPS.items():
+    _every_way = (sw.Hybrid(), sw.Probing(), sw.HighWaterMark())
+    for _speculation in _every_way if _name in ("by depth", "as a set") else _every_way[:1]:
+        CASES[f"fixpoint {_name}, {_speculation}"] = _two(
+            lambda a, b, turn=_turn, columns=_columns, speculation=_speculation: (  # type: ignore[misc]
+                sw.fixpoint(lambda r: turn(r, a, b), schema=columns, speculation=speculation)
+            )
+        )
+
+
 DIALS = (
     sw.MIDDLE,
     *(Dial(blocking=b, clock=clock) for b in range(1, 8) for clock in Clock),

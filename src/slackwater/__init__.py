@@ -49,6 +49,8 @@ from slackwater.errors import (
     SlackwaterError,
 )
 from slackwater.events import Adjust, Batch, Control, Event, Insert, adjust, insert
+from slackwater.frontends.automata import automaton
+from slackwater.frontends.datalog import datalog
 from slackwater.history import History
 from slackwater.ledger import Ledger
 from slackwater.merging import (
@@ -91,6 +93,7 @@ from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, ext
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close, read_committed, read_files
 from slackwater.runtime import LEDGER, RAISE, Output
+from slackwater.speculation import HighWaterMark, Hybrid, Probing
 from slackwater.times import BEGIN, INF
 from slackwater.topics import read_kafka
 from slackwater.validity import StreamProperties, closed_up_to, validate
@@ -127,7 +130,9 @@ __all__ = [
     "Event",
     "ExternalCti",
     "Grouped",
+    "HighWaterMark",
     "History",
+    "Hybrid",
     "Insert",
     "InvalidElement",
     "InvalidStream",
@@ -138,6 +143,7 @@ __all__ = [
     "Output",
     "OutputLatency",
     "PlanError",
+    "Probing",
     "Progress",
     "Punctuation",
     "Query",
@@ -148,6 +154,7 @@ __all__ = [
     "adjust",
     "after",
     "all_reported",
+    "automaton",
     "avg",
     "between",
     "changelog",
@@ -156,6 +163,7 @@ __all__ = [
     "count",
     "count_distinct",
     "cti",
+    "datalog",
     "domain",
     "external_cti",
     "first",

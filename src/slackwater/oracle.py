@@ -502,6 +502,8 @@ def fixpoint(node: n.Fixpoint, known: Mapping[n.Node, History]) -> History:
     current = History.empty(node.schema)
     for _ in range(FIXPOINT_ROUNDS):
         following = meaning(node.body, {**known, node.argument: current})
+        if node.best is not None:
+            following = _best(node, node.best, following)
         if following == current:
             return current
         current = following
@@ -510,6 +512,25 @@ def fixpoint(node: n.Fixpoint, known: Mapping[n.Node, History]) -> History:
         detail=f"{len(current)} rows, for example {current.rows()[:3]}",
         hint="bound the recursion with a where, or use distinct if cycles derive rows again",
     )
+
+
+def _best(node: n.Fixpoint, best: n.Best, rows: History) -> History:
+    """Of every key, by rank, what is better than all of smaller rank; ranks go up by one."""
+    result = []
+    for group in _groups(rows.events(), best.keys, payload=lambda event: event.payload).values():
+        for vs, ve in _snapshots((event.vs, event.ve) for event in group):
+            alive = [event.payload for event in group if event.vs <= vs < event.ve]
+            values = sorted({place(p[best.value]) for p in alive} if best.value else {()})
+            # null is the worst of all; those that are left go up, or down
+            known = [value for value in values if value != place(None)]
+            order = [*(reversed(known) if best.descending else known), place(None)]
+            said: list[int] = []
+            for payload in sorted(alive, key=lambda p: p[best.rank]):
+                at = order.index(place(payload[best.value])) if best.value else 0
+                if all(at < earlier for earlier in said):
+                    result.append(Event(vs, ve, {**payload, best.rank: payload[best.rank] + 1}))
+                    said.append(at)
+    return distinct(n.Distinct(node.argument), History.from_events(result, node.schema))
 
 
 _DEFINITIONS: dict[type[n.Node], Callable[..., History]] = {

@@ -24,11 +24,13 @@ from slackwater.plan import lifetimes as lt
 from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
 from slackwater.plan.knowledge import Knowledge
+from slackwater.plan.loops import require_turning
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_callable, require_columns, schema_of
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
+from slackwater.speculation import Hybrid, Speculation
 from slackwater.times import BEGIN, Duration, Instant, chronon, duration
 from slackwater.validity import StreamProperties
 
@@ -648,8 +650,20 @@ def merge(
     return Query(nodes.Merge(inputs, algorithm, MergePolicy() if policy is None else policy))
 
 
-def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Query:
+def fixpoint(
+    body: Callable[[Query], Query],
+    *,
+    schema: Mapping[str, Any],
+    speculation: Speculation | None = None,
+    rounds: int = 1_000,
+) -> Query:
     """The least stream R with R = body(R): a recursive query.
+
+    One row for each way to derive it, alive while all that it is derived from is. With `distinct()`, or
+    `group_by(...).aggregate(best=sw.min(...)).distinct()`, as the last step of the body every row is
+    there once, and cycles do no harm. `speculation` says how it finds out how far it has got:
+    `sw.Hybrid()`, `sw.Probing()` or `sw.HighWaterMark()`. If rows go round more often than `rounds`
+    within a batch, it is stopped.
 
     >>> import slackwater as sw
     >>> link = sw.stream({"a": str, "b": str}, name="link")
@@ -657,12 +671,20 @@ def fixpoint(body: Callable[[Query], Query], *, schema: Mapping[str, Any]) -> Qu
     ...     hop = reach.join(link, on={"b": "a"}, suffix="_next").select("a", b="b_next")
     ...     return link.union(hop)
     >>> reach = sw.fixpoint(body, schema={"a": str, "b": str})
-    >>> reach.meaning({link: [sw.insert(0, 9, a="x", b="y"), sw.insert(3, 6, a="y", b="z")]}).rows()
+    >>> out = reach.run({
+    ...     link: [sw.insert(0, 9, a="x", b="y"), sw.insert(3, 6, a="y", b="z"), sw.cti(5)]
+    ... })
+    >>> out.as_history().rows()
     [('x', 'y', 0, 9), ('x', 'z', 3, 6), ('y', 'z', 3, 6)]
+    >>> out.settled_until
+    5
     """
     require_callable(body, "fixpoint")
     argument = nodes.Argument(schema_of(schema))
-    return Query(nodes.Fixpoint(argument, _node(body(Query(argument)), "fixpoint")))
+    turned = _node(body(Query(argument)), "fixpoint")
+    loop = nodes.Fixpoint(argument, turned, Hybrid() if speculation is None else speculation, rounds)
+    require_turning(loop)
+    return Query(loop)
 
 
 def _undialled(node: nodes.Node) -> nodes.Node:

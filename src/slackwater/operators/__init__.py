@@ -19,6 +19,7 @@ from slackwater.operators.cleanse import cleanse
 from slackwater.operators.clip_by import ClipBy
 from slackwater.operators.deletes import Deletes
 from slackwater.operators.finalize import finalize
+from slackwater.operators.fixpoint import Fixpoint
 from slackwater.operators.join import Join
 from slackwater.operators.merge import Merge
 from slackwater.operators.point_at_end import PointAtEnd
@@ -47,6 +48,7 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Union: Union,
     nodes.Sort: Sort,
     nodes.Cleanse: cleanse,
+    nodes.Fixpoint: Fixpoint,
 }
 _LATENT: dict[type[nodes.Node], Callable[[Any, OutputLatency], Step]] = {
     nodes.Aggregate: Aggregate,

@@ -25,9 +25,11 @@ from slackwater.consistency import Dial
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.punctuations import ExternalCti, Promise, Punctuation, Reached
+from slackwater.speculation import ExternalProgress, Speculative
 
 __all__ = [
     "Answer",
+    "ClosingStep",
     "CountingStep",
     "Description",
     "GivenUp",
@@ -72,6 +74,8 @@ class Answer:
     """of which ports rows with which payloads are of no interest any more; whatever comes may be less"""
     outdated: tuple[tuple[int, int], ...] = ()
     """... and before which times events end that are of no interest any more"""
+    back: Batch | None = None
+    """what goes round again, if the operator closes a loop"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,27 @@ class ToldStep(Step, Protocol):
 
     def on_reached(self, state: Any, reached: Reached) -> Answer:
         """So far they have come; what follows from it out."""
+        ...
+
+
+@runtime_checkable
+class ClosingStep(Step, Protocol):
+    """An operator that closes a loop."""
+
+    def on_wake(self, state: Any) -> None:
+        """Something has come from outside."""
+        ...
+
+    def on_quiet(self, state: Any) -> Answer:
+        """Nothing is on its way any more; what sets out then."""
+        ...
+
+    def on_speculative(self, state: Any, told: Speculative) -> Answer:
+        """A guess is back, what follows from it out."""
+        ...
+
+    def on_external_progress(self, state: Any, told: ExternalProgress) -> Answer:
+        """An input of the loop has promised something; what follows from it out."""
         ...
 
 

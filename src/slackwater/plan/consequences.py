@@ -33,6 +33,7 @@ from slackwater.events import Adjust, Insert
 from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes as n
 from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
+from slackwater.plan.loops import turning
 from slackwater.times import INF, Times, plus
 
 __all__ = ["Changed", "Consequences", "Stretch"]
@@ -129,6 +130,8 @@ def _through(node: n.Node, port: int, change: Change) -> Change:
             return _stretch(change) if port == 0 else _from_starts(change)
         case n.Aggregate(), Stretch() if _asks_for_starts(node):
             return _without_end(change)
+        case n.Fixpoint(), _:
+            return _round_and_round(node, _stretch(change))
         case (
             (
                 n.Join()
@@ -161,6 +164,18 @@ _SAME = (
     | n.Latency
 )
 """nodes that let every row through as it is, or not at all"""
+
+
+def _round_and_round(loop: n.Fixpoint, change: Stretch) -> Stretch:
+    """What goes round stays where it is in time, unless there is a window on the loop."""
+    moves = any(not isinstance(node, _LOCAL) for node in turning(loop))
+    return _without_end(change) if moves else change
+
+
+_LOCAL = (
+    n.Argument, n.Where, n.Select, n.Union, n.Join, n.Distinct, n.Aggregate, n.Consistency, n.Latency
+)  # fmt: skip
+"""nodes that say of an instant what follows from that instant"""
 
 
 def _altered(lifetime: Lifetime, change: Changed) -> Changed:

@@ -18,7 +18,7 @@ ended before t may come to end later (`outdated_of`).
 
 It ends where rows tell the time (`takes_time_from_rows`), and where they are counted, or stand for
 something else: at Finalize (counts of external ctis) and at Punctuate (that a sensor has reported says
-that it is done).
+that it is done). And at Fixpoint: what nobody wants to see may still lead to other rows.
 
 Paper 2 section V-D; its reference 8 (feedback punctuation).
 """
@@ -39,6 +39,7 @@ from slackwater.plan.nodes import (
     Difference,
     Distinct,
     Finalize,
+    Fixpoint,
     Intersect,
     Join,
     Merge,
@@ -79,7 +80,7 @@ def takes_time_from_rows(node: Node, latency: OutputLatency) -> bool:
 def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]:
     """What the input at a port need not say, if these rows of the node's output are of no interest."""
     match node:
-        case Finalize() | Punctuate():
+        case Finalize() | Punctuate() | Fixpoint():
             return []
         case Aggregate() | Rank() | Session():
             return _about(told, node.keys)

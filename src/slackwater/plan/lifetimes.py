@@ -374,6 +374,12 @@ class Lifetime:
         earliest = reduce(np.minimum, (bound.at(times, times) for bound in bounds))
         return np.where((times == INF) | (times == BEGIN), times, earliest)
 
+    @property
+    def is_forward(self) -> bool:
+        """Whether no change of a row causes one at an earlier time: cti(t) becomes t or later."""
+        ends = (bound for bound in self.end.sums() if bound.mentions("ve"))
+        return all(_is_not_before(bound) for bound in (self.start, *ends))
+
     def window(self, since: int, before: int) -> tuple[int, int] | None:
         """The syncs that only elements with a sync in [since, before) can cause; None: not known.
 
@@ -391,6 +397,25 @@ class Lifetime:
 
     def __str__(self) -> str:
         return self.name if self.name != "alter_lifetime" else f"[{self.start}, {self.end})"
+
+
+def _is_not_before(bound: Term) -> bool:
+    """Whether it is never before vs = ve, as far as that can be seen of it."""
+    if isinstance(bound, Choice):
+        of_each = [_is_not_before(part) for part in bound.terms]
+        return all(of_each) if bound.pick == "least" else any(of_each)
+    assert isinstance(bound, Sum)
+    if [factor for _, factor in bound.atoms] != [1]:
+        return False
+    [(atom, _)] = bound.atoms
+    later = bound.constant
+    while isinstance(atom, Floor):
+        # rounding down to multiples of a step takes less than a step
+        later += atom.of.constant - atom.step + 1
+        if [factor for _, factor in atom.of.atoms] != [1]:
+            return False
+        [(atom, _)] = atom.of.atoms
+    return later >= 0
 
 
 def lifetime(

@@ -25,6 +25,7 @@ from slackwater.plan.functions import shown
 from slackwater.plan.knowledge import Knowledge
 from slackwater.plan.lifetimes import Lifetime
 from slackwater.plan.schemas import require_columns, require_free, schema_of
+from slackwater.speculation import HighWaterMark, Hybrid, Probing, Speculation
 from slackwater.times import INF, show_length
 from slackwater.validity import StreamProperties
 
@@ -33,6 +34,7 @@ __all__ = [
     "Align",
     "AlterLifetime",
     "Argument",
+    "Best",
     "Chop",
     "Cleanse",
     "ClipBy",
@@ -64,6 +66,7 @@ __all__ = [
 How: TypeAlias = Literal["inner", "left", "full", "anti"]
 Side: TypeAlias = Literal["left", "right"]
 _SHOWS = MergePolicy()
+_HYBRID = Hybrid()
 Algorithm: TypeAlias = Literal["auto", "R0", "R1", "R2", "R3", "R3-", "R4"]
 
 
@@ -659,14 +662,34 @@ class Merge(Node):
         return f"{asked}{self.policy}"
 
 
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Of every key the rows that are better than all of smaller rank: a lesser value, or a larger."""
+
+    keys: tuple[str, ...]
+    value: str | None
+    """None: a key is all that there is"""
+    descending: bool
+    rank: str
+    """the column that says in which round a row was derived"""
+
+
 @dataclass(frozen=True, eq=False)
 class Fixpoint(Node):
-    """The least history R with R = body(R): the bag of derivations."""
+    """The least history R with R = body(R): the bag of derivations.
+
+    With `best`, which ranks.py puts there, R is the best of body(R), and its ranks are one more.
+    """
 
     ports: ClassVar[tuple[str, ...]] = ("body",)
 
     argument: Argument
     body: Node
+    speculation: Speculation = _HYBRID
+    """how it finds out how far it has got"""
+    rounds: int = 1_000
+    """how often rows may go round before the loop is taken for one without end"""
+    best: Best | None = None
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -680,6 +703,16 @@ class Fixpoint(Node):
                 detail=f"it reads {dict(self.argument.schema)} and gives {dict(self.body.schema)}",
                 hint="end the body with a select that restores the columns",
             )
+        if not isinstance(self.speculation, HighWaterMark | Probing | Hybrid):
+            raise PlanError(
+                f"fixpoint: {self.speculation!r} is no way to speculate",
+                hint="sw.Hybrid(), sw.Probing() or sw.HighWaterMark()",
+            )
+        if type(self.rounds) is not int or self.rounds < 1:
+            raise PlanError("fixpoint: rounds is a number, 1 or more", detail=f"it is {self.rounds!r}")
+
+    def describe(self) -> str:
+        return "" if self.speculation == _HYBRID else str(self.speculation)
 
 
 def walk(*roots: Node) -> Iterator[Node]:

@@ -66,6 +66,9 @@ def output_latencies(
                 hint="put latency() below the place where the stream is shared",
             )
         below = {node.latency} if isinstance(node, n.Latency) else found[node]
+        if isinstance(node, n.Fixpoint):
+            # what turns must not wait
+            below = {OutputLatency.EAGER}
         for child in node.inputs:
             found[child] |= below
     return {

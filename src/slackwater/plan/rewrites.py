@@ -15,6 +15,8 @@ joins) also compares the carried keys, and what compares whole rows (sets, bags,
 The group of a null key is a group: in joins and clips, carried keys match where both are null. As keys
 are columns, what is promised of them is promised of groups.
 
+**ranked** makes loops that end with a set carry ranks (ranks.py).
+
 Not here: the choice of algorithms (properties.py), what nodes mean (oracle.py judges the rewrites).
 """
 
@@ -28,6 +30,7 @@ from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 from slackwater.plan.knowledge import AllReported, OrderedBy, Unique
 from slackwater.plan.placement import placed
+from slackwater.plan.ranks import ranked
 
 __all__ = ["GROUP", "REWRITES", "groups_at_once", "in_user_terms", "rewritten", "user_name"]
 
@@ -113,7 +116,7 @@ def _rebuilt(node: n.GroupApply, argument: n.Node, group: tuple[str, ...]) -> n.
     for inner in inside:
         below = [built[child] for child in inner.inputs]
         if isinstance(inner, n.Fixpoint):
-            built[inner] = n.Fixpoint(arguments[inner], *below)
+            built[inner] = n.over(inner, below, argument=arguments[inner])
         elif inner not in built:
             built[inner] = _carrying(inner, below, group)
     return built[node.body]
@@ -145,4 +148,4 @@ def _carrying(node: n.Node, below: Sequence[n.Node], group: tuple[str, ...]) -> 
             return n.over(node, below)
 
 
-REWRITES: tuple[Callable[[n.Node], n.Node], ...] = (groups_at_once, placed)
+REWRITES: tuple[Callable[[n.Node], n.Node], ...] = (groups_at_once, placed, ranked)

@@ -27,7 +27,10 @@ which is then so, and what it remembers of it is forgotten; and it says so to wh
 across an operator that takes the time from its rows: it would stand still for the others. In the same
 way a merge says to inputs that lag behind that events which end before its cti are of no interest.
 
-Paper 5 section 2 (queues and schedulers). Cycles fit in: a queue may as well lead back.
+A plan may have loops: the operator of a fixpoint also writes into the queues of those that read its
+argument. What operators on a loop do with guesses about the time is in loops.py.
+
+Paper 5 section 2 (queues and schedulers).
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
 from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.merge import Merge
-from slackwater.operators.step import CountingStep, PatternStep, ToldStep, TurnableStep
+from slackwater.operators.step import ClosingStep, CountingStep, PatternStep, ToldStep, TurnableStep
 from slackwater.plan import nodes
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
@@ -58,6 +61,7 @@ from slackwater.plan.nodes import (
     AlterLifetime,
     Consistency,
     Finalize,
+    Fixpoint,
     Latency,
     Node,
     Source,
@@ -68,7 +72,9 @@ from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached, for_ever
 from slackwater.runtime.edge import RAISE, OnInvalid
+from slackwater.runtime.loops import Passage, loops_of, passages_of
 from slackwater.runtime.repetition import may_repeat, unsaid
+from slackwater.speculation import ExternalProgress, Speculative
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Dataflow", "Running", "bottom_up", "fair"]
@@ -103,6 +109,13 @@ class Queue:
     def take(self) -> Batch:
         """The first batch, without what has become of no interest while it waited."""
         return self.wanted(self.batches.popleft())
+
+    def take_all(self) -> Batch:
+        """All that is waiting, as one batch, up to the first that has control elements."""
+        some = [self.take()]
+        while self.batches and not some[-1].controls:
+            some.append(self.take())
+        return Batch.concat(some)
 
     def forgo(self, told: Sequence[Promise]) -> None:
         """Rows with such payloads are no longer of interest to the reader."""
@@ -175,6 +188,10 @@ class Running:
     """seconds that its step has taken"""
     sums: Batch | None = None
     """rows that were combined elsewhere: they are taken in with the next batch"""
+    passage: Passage | None = None
+    """how it lets guesses through, if it is on a loop"""
+    back: list[Queue] = field(default_factory=list)
+    """where rows go round again, if it closes a loop"""
 
     def take_sums(self, sums: Batch) -> None:
         """Rows that were combined elsewhere."""
@@ -190,9 +207,11 @@ class Running:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
         begun = time.perf_counter()
-        answers, controls = self._answers(queue.port, queue.take())
+        batch = queue.take_all() if self.back else queue.take()
+        answers, controls = self._answers(queue.port, batch)
         self.spent += time.perf_counter() - begun
         self._emit(self._told(answers, controls))
+        self._send_round(answers)
         for answer in answers:
             for port, promise in answer.unwanted:
                 # of a source's rows there is no work to be saved: the step drops them as it is
@@ -200,6 +219,24 @@ class Running:
                     self.inbound[port].forgo([promise])
             for port, before in answer.outdated:
                 self.inbound[port].outdate(before)
+
+    def _send_round(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            if answer.back is not None:
+                for reader in self.back:
+                    reader.put(answer.back)
+
+    def wake(self) -> None:
+        """Something has come from outside."""
+        assert isinstance(self.step, ClosingStep), "it closes a loop"
+        self.step.on_wake(self.state)
+
+    def settle(self) -> None:
+        """Nothing is on its way any more: what sets out then on the loop that it closes."""
+        assert isinstance(self.step, ClosingStep), "it closes a loop"
+        answers = [self.step.on_quiet(self.state)]
+        self._emit(self._told(answers, []))
+        self._send_round(answers)
 
     def turn(self, dial: Dial) -> None:
         """Wait and remember for so long from now on, if the dial has placed it."""
@@ -267,6 +304,8 @@ class Running:
         self.state = self.step.open()
         self.promised = Promises.of(self.node.schema) if self.repeats else Promises()
         self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
+        if self.passage is not None:
+            self.passage.begin_anew()
 
     def _closed(self, port: int, told: Sequence[Promise]) -> list[Answer]:
         """What the step says to promises, of which some may be ctis."""
@@ -297,6 +336,10 @@ class Running:
                 continue
             if isinstance(placed.control, Punctuation):
                 answers.append(self.step.on_punctuation(self.state, port, placed.control))
+                if self.passage is not None:
+                    controls += self.passage.on_cti(port, placed.control.before)
+            elif isinstance(placed.control, Speculative | ExternalProgress):
+                self._pass(port, placed.control, answers, controls)
             elif isinstance(placed.control, ExternalCti) and isinstance(self.step, CountingStep):
                 answers.append(self.step.on_external_cti(self.state, port, placed.control))
             elif isinstance(placed.control, Reached):
@@ -304,6 +347,26 @@ class Running:
             else:
                 controls.append(self._carried(placed.control))
         return answers, controls
+
+    def _pass(
+        self,
+        port: int,
+        told: Speculative | ExternalProgress,
+        answers: list[Answer],
+        controls: list[Control],
+    ) -> None:
+        """A guess about the time on its way round, or what one is made by: it passes, or is back."""
+        if self.passage is None:
+            assert isinstance(self.step, ClosingStep), "guesses stay on their loop"
+            answers.append(
+                self.step.on_speculative(self.state, told)
+                if isinstance(told, Speculative)
+                else self.step.on_external_progress(self.state, told)
+            )
+        elif isinstance(told, Speculative):
+            controls += self.passage.on_speculative(port, told)
+        else:
+            controls += self.passage.on_external_progress(told)
 
     def _hear(self, port: int, told: Reached, answers: list[Answer], controls: list[Control]) -> None:
         """The sources of one input have come so far: what follows from that, and for the readers."""
@@ -472,15 +535,19 @@ class Dataflow:
         outbound: dict[Node, list[Queue]] = {}
         order = list(walk(*roots))
         known = infer_at(latencies, *roots)
+        arguments: set[Node] = {loop.argument for loop in loops_of(order)}
         # outermost first: what the user wrote is what a refusal should name
         steps = {
             node: step_of(node, latencies[node], now, told=told)
             for node in reversed(order)
-            if not isinstance(node, Source | Consistency | Latency)
+            if not isinstance(node, Source | Consistency | Latency) and node not in arguments
         }
+        passages = passages_of(order, latencies)
         for node in order:
             if isinstance(node, Source):
                 self._entrances[node] = outbound[node] = []
+            elif node in arguments:
+                outbound[node] = []
             elif isinstance(node, Consistency | Latency):
                 # annotations: stateless operators are the same at every point of the spectrum
                 outbound[node] = outbound[node.input]
@@ -498,8 +565,11 @@ class Dataflow:
                     may_repeat(node, latencies[node]),
                     takes_time_from_rows(node, latencies[node]),
                 )  # fmt: skip
+                running.passage = passages.get(node)
                 running.begin_anew()
                 outbound[node] = running.outbound
+                if isinstance(node, Fixpoint):
+                    running.back = outbound[node.argument]
                 self.operators.append(running)
         self._sinks = [Queue(0, root.schema, leads_out=True) for root in roots]
         for root, sink in zip(roots, self._sinks, strict=True):
@@ -553,15 +623,28 @@ class Dataflow:
         Time goes on also for those that nothing has reached: who goes by the clock is asked, too.
         """
         by_the_clock = [operator for operator in self.operators if _goes_by_the_clock(operator.node)]
-        while (operator := self._schedule(self.operators)) is not None:
+        loops = [operator for operator in self.operators if operator.back]
+        for loop in loops:
+            loop.wake()
+        while (operator := self._next(loops)) is not None:
             operator.run()
             if not operator.ready and operator in by_the_clock:
                 by_the_clock.remove(operator)
         for operator in by_the_clock:
             for queue, child in zip(operator.inbound, operator.node.inputs, strict=True):
                 queue.batches.append(Batch.empty(child.schema))
-            while (ready := self._schedule(self.operators)) is not None:
+            while (ready := self._next(loops)) is not None:
                 ready.run()
+
+    def _next(self, loops: Sequence[Running]) -> Running | None:
+        """The operator whose turn it is. If all is quiet, loops may send something out."""
+        ready = self._schedule(self.operators)
+        for loop in loops:
+            if ready is not None:
+                break
+            loop.settle()
+            ready = self._schedule(self.operators)
+        return ready
 
     def run_sums(self) -> None:
         """Sums that are waiting, since nothing else has reached who is to take them in."""
@@ -653,15 +736,20 @@ class Dataflow:
                 each.promised,
                 each.reached,
                 [(queue.unwanted, queue.outdated) for queue in each.inbound],
+                *([] if each.passage is None else [each.passage.heard]),
             )
             for each in self.operators
         ]
 
     def restore(self, states: list[Any]) -> None:
         """Put the operators into the state of a snapshot of the same plan."""
-        for operator, (state, promised, reached, queues) in zip(self.operators, states, strict=True):
+        for operator, (state, promised, reached, queues, *heard) in zip(
+            self.operators, states, strict=True
+        ):
             operator.restore_queues(queues)
             operator.state, operator.promised, operator.reached = state, promised, reached
+            if operator.passage is not None:
+                [operator.passage.heard] = heard
 
     def take_output(self, root: int = 0) -> list[Batch]:
         """What has arrived at the end since this was asked last."""

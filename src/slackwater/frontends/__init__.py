@@ -1,0 +1,1 @@
+"""Front ends: text in, plan out."""

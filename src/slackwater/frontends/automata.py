@@ -1,0 +1,124 @@
+"""Automata: patterns as a loop over symbols and transitions, both of which are streams.
+
+    reach(b, b - 1, start)  <-  symbol(b, _)
+    reach(b, t, to)         <-  reach(b, t - 1, from), symbol(t, x), transition(from, to, x)
+
+A row (begin, end, state) says that the symbols from `begin` to `end` lead from the start to a state;
+what ends before it begins is a seed, a match of nothing. Every way through the automaton is a row. A
+register is a column more: it begins with a value, and every transition computes the next one of what it
+was, and of the other columns of the symbol and of the transition. A condition over the same says whether
+a transition may be taken.
+
+Lifetimes say the rest: a match lives while its symbols and its transitions do, so that a window on the
+symbols bounds how long a match may take, and a transition that ends takes back what it led to.
+
+Paper 3 section 4 (Figure 4; auxiliary state, windows, dynamic patterns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from slackwater.errors import PlanError
+from slackwater.query import Query, fixpoint
+from slackwater.speculation import Speculation
+
+__all__ = ["automaton"]
+
+_AT, _SYMBOL, _FROM, _TO, _NEXT = (f"\x01{name}" for name in ("at", "symbol", "from", "to", "next"))
+_OWN = ("begin", "end", "state")
+
+
+def automaton(
+    symbols: Query,
+    transitions: Query,
+    *,
+    start: object,
+    registers: Mapping[str, tuple[object, pl.Expr]] | None = None,
+    where: pl.Expr | None = None,
+    speculation: Speculation | None = None,
+    rounds: int = 1_000,
+) -> Query:
+    """All that an automaton makes of a sequence of symbols: partial matches, complete ones, and seeds.
+
+    `symbols` has the place in the sequence as its first column, an integer, and the symbol as its second;
+    `transitions` has from which state, to which, and by which symbol. `registers` gives each register its
+    first value and how it goes on; `where` says whether a transition may be taken. Both may use
+    registers, as they were before, and all further columns of symbols and transitions.
+
+    >>> import slackwater as sw
+    >>> symbols = sw.stream({"at": int, "symbol": str}, name="symbols")
+    >>> moves = sw.stream({"before": str, "after": str, "symbol": str}, name="moves")
+    >>> found = sw.automaton(symbols, moves, start="s").where(sw.col("state") == "f")
+    >>> running = found.open()
+    >>> for a, b, c in [("s", "q", "A"), ("q", "q", "B"), ("q", "f", "A")]:          # A B* A
+    ...     _ = running.push(moves, [sw.insert(0, None, before=a, after=b, symbol=c)])
+    >>> for i, c in enumerate("ABBA"):
+    ...     _ = running.push(symbols, [sw.insert(i, i + 9, at=i, symbol=c)])
+    >>> running.output.as_history().rows()
+    [(0, 3, 'f', 3, 9)]
+    """
+    registers = dict(registers or {})
+    taken = [*_OWN, *registers]
+    place, symbol, *of_symbols = _columns(symbols, "symbols", ("place", "symbol"), taken)
+    before, after, by, *of_moves = _columns(transitions, "transitions", ("from", "to", "symbol"), taken)
+    if symbols.schema[place] != pl.Int64:
+        raise PlanError(
+            f"automaton: {place!r} does not say the place in a sequence",
+            detail=f"the first column of symbols is {symbols.schema[place]}",
+            hint="an integer, one more for each symbol",
+        )
+    both = sorted({*of_symbols} & {*of_moves})
+    if both:
+        raise PlanError(f"automaton: symbols and transitions both have {both[0]!r}", hint="rename one")
+    plain = symbols.select(*of_symbols, **{_AT: pl.col(place), _SYMBOL: pl.col(symbol)})
+    rules = transitions.select(
+        *of_moves, **{_FROM: pl.col(before), _TO: pl.col(after), _SYMBOL: pl.col(by)}
+    )
+    # what may be done with each symbol, whatever came before it: not on the loop
+    moves = plain.join(rules, on=_SYMBOL)
+    state = transitions.schema[before]
+    seeds = plain.select(
+        begin=pl.col(_AT),
+        end=pl.col(_AT) - 1,
+        state=pl.lit(start, dtype=state),
+        **{name: _first(name, value) for name, (value, _) in registers.items()},
+    )
+    updates = {name: update for name, (_, update) in registers.items()}
+
+    def body(reach: Query) -> Query:
+        waiting = reach.select(*reach.schema, **{_NEXT: pl.col("end") + 1})
+        step = waiting.join(moves, on={_NEXT: _AT, "state": _FROM}, where=where)
+        further = step.select("begin", end=pl.col(_NEXT), state=pl.col(_TO), **updates)
+        return seeds.union(further)
+
+    return fixpoint(body, schema=dict(seeds.schema), speculation=speculation, rounds=rounds)
+
+
+def _first(name: str, value: object) -> pl.Expr:
+    """What a register begins with."""
+    if isinstance(value, pl.Expr):
+        raise PlanError(
+            f"automaton: the register {name!r} begins with an expression",
+            hint="a value, then how it goes on: {'m': (0, sw.col('m') + 1)}",
+        )
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return pl.lit(value, dtype=pl.Int64) if is_int else pl.lit(value)
+
+
+def _columns(stream: Query, what: str, needed: tuple[str, ...], taken: list[str]) -> list[str]:
+    names = list(stream.schema)
+    if len(names) < len(needed):
+        raise PlanError(
+            f"automaton: {what} need {len(needed)} columns: {', '.join(needed)}",
+            detail=f"they have: {', '.join(names)}",
+        )
+    for name in names[len(needed) :]:
+        if name in taken:
+            raise PlanError(
+                f"automaton: {what} have a column {name!r}, which matches have themselves",
+                hint="rename it with select",
+            )
+    return names

@@ -1,0 +1,130 @@
+"""Automata: the examples of paper 3 section 4, registers, windows, automata that change."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import slackwater as sw
+from slackwater import INF, PlanError, adjust, col, cti, insert
+
+symbols = sw.stream({"at": int, "symbol": str}, name="symbols")
+moves = sw.stream({"before": str, "after": str, "symbol": str}, name="moves")
+
+AB_STAR_A = [("S", "q", "A"), ("q", "q", "B"), ("q", "F", "A")]
+SEEDS = {(1, 0, "S"), (2, 1, "S"), (3, 2, "S"), (4, 3, "S")}
+
+
+def _moves(transitions: list[tuple[str, str, str]]) -> list[sw.Insert]:
+    return [insert(0, None, before=a, after=b, symbol=c) for a, b, c in transitions]
+
+
+def _symbols(text: str, lasting: int = INF) -> list[sw.Insert]:
+    return [
+        insert(i, INF if lasting == INF else i + lasting, at=i, symbol=c)
+        for i, c in enumerate(text, start=1)
+    ]
+
+
+def test_abba_of_section_4() -> None:
+    """A, AB, ABB, ABBA and the second A, with the states that they end in, and four seeds."""
+    found = sw.automaton(symbols, moves, start="S")
+    out = found.run({moves: [*_moves(AB_STAR_A), cti(9)], symbols: [*_symbols("ABBA"), cti(9)]}, batch=1)
+    rows = out.as_history().rows()
+    assert len(rows) == 9
+    assert {row[:3] for row in rows} == SEEDS | {
+        (1, 1, "q"), (1, 2, "q"), (1, 3, "q"), (1, 4, "F"), (4, 4, "q")
+    }  # fmt: skip
+    assert out.settled_until == 9
+
+
+def test_a_window_bounds_how_long_a_match_takes() -> None:
+    """With symbols that last for 3, ABBA takes too long, and ABB does not."""
+    found = sw.automaton(symbols, moves, start="S")
+    out = found.run({moves: _moves(AB_STAR_A), symbols: _symbols("ABBA", lasting=3)})
+    assert {row[:3] for row in out.as_history().rows()} == SEEDS | {
+        (1, 1, "q"), (1, 2, "q"), (1, 3, "q"), (4, 4, "q")
+    }  # fmt: skip
+
+
+def test_the_automaton_changes_while_it_runs() -> None:
+    """From time 3 on, B is no longer passed over; and then it turns out that C is instead."""
+    running = sw.automaton(symbols, moves, start="S").where(col("state") == "F").open()
+    running.push(moves, _moves(AB_STAR_A))
+    running.push(symbols, _symbols("ABBA"))
+    assert running.output.as_history().rows() == [(1, 4, "F", 4, INF)]
+    running.push(moves, [adjust(0, None, 3, before="q", after="q", symbol="B")])
+    assert not len(running.output.as_history())
+    running.push(moves, [insert(0, None, before="q", after="q", symbol="B")])
+    assert running.output.as_history().rows() == [(1, 4, "F", 4, INF)]
+
+
+steps = sw.stream({"before": str, "after": str, "symbol": str, "step": int, "above": int}, name="steps")
+
+# U D^i U^j D^k U^l with i + k = j + l: m counts downs minus ups behind the first U
+W = [
+    ("S", "a", "U", 0, -99), ("a", "b", "D", 1, -99), ("b", "b", "D", 1, -99), ("b", "c", "U", -1, -99),
+    ("c", "c", "U", -1, -99), ("c", "d", "D", 1, -99), ("d", "d", "D", 1, -99), ("d", "e", "U", -1, 0),
+    ("e", "e", "U", -1, 0),
+]  # fmt: skip
+
+
+def _is_w(text: str) -> bool:
+    """By definition: all ways to cut it."""
+    if not text.startswith("U"):
+        return False
+    rest = text[1:]
+    n = len(rest)
+    return any(
+        rest == "D" * i + "U" * j + "D" * k + "U" * (n - i - j - k) and i + k == j + (n - i - j - k)
+        for i in range(1, n)
+        for j in range(1, n - i)
+        for k in range(1, n - i - j)
+        if n - i - j - k >= 1
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_w_query(seed: int) -> None:
+    rng = random.Random(seed)
+    text = "".join(rng.choice("UD") for _ in range(40))
+    query = sw.automaton(
+        symbols,
+        steps,
+        start="S",
+        registers={"m": (0, col("m") + col("step"))},
+        where=col("m") > col("above"),
+    ).where((col("state") == "e") & (col("m") == 0))
+    names = list(steps.schema)
+    given = [insert(0, None, **dict(zip(names, row, strict=True))) for row in W]
+    arrivals = _symbols(text, lasting=30)
+    rng.shuffle(arrivals)
+    out = query.run({steps: given, symbols: arrivals}, batch=7)
+    found = sorted(row[:2] for row in out.as_history().rows())
+    expected = [
+        (i + 1, j)
+        for i in range(len(text))
+        for j in range(i + 1, min(i + 30, len(text)) + 1)
+        if _is_w(text[i:j])
+    ]
+    assert found == expected
+    assert expected, "there is something to be found"
+
+
+def test_refusals() -> None:
+    few = sw.stream({"at": int}, name="few")
+    words = sw.stream({"at": str, "symbol": str}, name="words")
+    clash = sw.stream({"at": int, "symbol": str, "state": str}, name="clash")
+    again = sw.stream({"at": int, "symbol": str, "step": int}, name="again")
+    for stream, rules, fact in [
+        (few, moves, "symbols need 2 columns"),
+        (words, moves, "'at' does not say the place"),
+        (clash, moves, "symbols have a column 'state'"),
+        (again, steps, "both have 'step'"),
+        (symbols, few, "transitions need 3 columns"),
+    ]:
+        with pytest.raises(PlanError, match=fact):
+            sw.automaton(stream, rules, start="S")
+    with pytest.raises(PlanError, match="begins with an expression"):
+        sw.automaton(symbols, moves, start="S", registers={"m": (col("m"), col("m") + 1)})
