@@ -43,10 +43,10 @@ def automaton(
 ) -> Query:
     """All that an automaton makes of a sequence of symbols: partial matches, complete ones, and seeds.
 
-    `symbols` has the place in the sequence as its first column, an integer, and the symbol as its second;
-    `transitions` has from which state, to which, and by which symbol. `registers` gives each register its
-    first value and how it goes on; `where` says whether a transition may be taken. Both may use
-    registers, as they were before, and all further columns of symbols and transitions.
+    `symbols` has the place in the sequence as its first column, an integer, and the symbol as its
+    second; `transitions` has from which state, to which, and by which symbol. `registers` gives each
+    register its first value and how it goes on; `where` says whether a transition may be taken. Both may
+    use registers, as they were before, and all further columns of symbols and transitions.
 
     >>> import slackwater as sw
     >>> symbols = sw.stream({"at": int, "symbol": str}, name="symbols")

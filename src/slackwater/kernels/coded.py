@@ -133,7 +133,13 @@ def find_or_add(
     for i in range(done, len(rows)):
         if i + 2 * _AHEAD < len(rows):
             prefetch_at(slots, places[i + 2 * _AHEAD])
-            prefetch(stored, np.int64(slots[places[i + _AHEAD]]))
+            number = np.int64(slots[places[i + _AHEAD]])
+            prefetch(stored, number)
+            if worded:
+                prefetch_at(begins, number)
+                number = np.int64(slots[places[i + _AHEAD // 2]])
+                if number >= 0:
+                    prefetch_at(letters, begins[number])
         at = places[i]
         number = np.int64(slots[at])
         while number >= 0:
