@@ -27,7 +27,7 @@ from slackwater.speculation import Speculation
 
 __all__ = ["automaton"]
 
-_AT, _SYMBOL, _FROM, _TO, _NEXT = (f"\x01{name}" for name in ("at", "symbol", "from", "to", "next"))
+_AT, _BEFORE, _SYMBOL, _FROM, _TO = (f"\x01{name}" for name in ("at", "before", "symbol", "from", "to"))
 _OWN = ("begin", "end", "state")
 
 
@@ -43,10 +43,10 @@ def automaton(
 ) -> Query:
     """All that an automaton makes of a sequence of symbols: partial matches, complete ones, and seeds.
 
-    `symbols` has the place in the sequence as its first column, an integer, and the symbol as its
-    second; `transitions` has from which state, to which, and by which symbol. `registers` gives each
-    register its first value and how it goes on; `where` says whether a transition may be taken. Both may
-    use registers, as they were before, and all further columns of symbols and transitions.
+    `symbols` has the place in the sequence, an integer, as its first column, the symbol as its second;
+    `transitions` has from which state, to which, and by which symbol. `registers` gives each register
+    its first value and how it goes on; `where` says whether a transition may be taken. Both may use
+    registers, as they were before, and all further columns of symbols and transitions.
 
     >>> import slackwater as sw
     >>> symbols = sw.stream({"at": int, "symbol": str}, name="symbols")
@@ -79,6 +79,7 @@ def automaton(
     )
     # what may be done with each symbol, whatever came before it: not on the loop
     moves = plain.join(rules, on=_SYMBOL)
+    moves = moves.select(*moves.schema, **{_BEFORE: pl.col(_AT) - 1})
     state = transitions.schema[before]
     seeds = plain.select(
         begin=pl.col(_AT),
@@ -89,9 +90,8 @@ def automaton(
     updates = {name: update for name, (_, update) in registers.items()}
 
     def body(reach: Query) -> Query:
-        waiting = reach.select(*reach.schema, **{_NEXT: pl.col("end") + 1})
-        step = waiting.join(moves, on={_NEXT: _AT, "state": _FROM}, where=where)
-        further = step.select("begin", end=pl.col(_NEXT), state=pl.col(_TO), **updates)
+        step = reach.join(moves, on={"end": _BEFORE, "state": _FROM}, where=where)
+        further = step.select("begin", end=pl.col(_AT), state=pl.col(_TO), **updates)
         return seeds.union(further)
 
     return fixpoint(body, schema=dict(seeds.schema), speculation=speculation, rounds=rounds)

@@ -63,6 +63,9 @@ class Select:
 
     def on_batch(self, state: Apart, port: int, rows: Batch) -> Batch:
         """The same rows with other payloads."""
+        if not rows.rows:
+            # batches that only carry promises are many, on loops above all
+            return Batch.empty(self.node.schema)
         columns = {name: formula.values(rows.payload) for name, formula in self.columns.items()}
         return replace(rows, payload=pl.DataFrame(columns))
 

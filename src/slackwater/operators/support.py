@@ -33,11 +33,11 @@ Paper 3 section 6, erratum 25; docs/design/2026-11-18-recursion.md.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -233,7 +233,7 @@ def _chosen(
     alive, before = _Alive(candidates), _Alive(said)
     for start, end in pairwise(points):
         now = alive.at(start)
-        old = before.at(start)
+        old = [each for _, _, each in before.at(start)]
         rows = [each for each in old if _is_supported(each, now)]
         if len(rows) < len(old):
             more.append((start, end))
@@ -244,15 +244,20 @@ def _chosen(
     return _together(result), more
 
 
+Ranked: TypeAlias = tuple[int, int, Stretch]
+"""by rank, then by place"""
+
+
 class _Alive:
-    """Those that are alive, by rank, as time goes on."""
+    """Those that are alive, by rank and place, as time goes on."""
 
     def __init__(self, stretches: list[Stretch]) -> None:
         self._coming = sorted(stretches, key=lambda each: -each.vs)
-        self._ending: list[tuple[int, tuple[int, int, Stretch]]] = []
-        self._alive: list[tuple[int, int, Stretch]] = []
+        self._ending: list[tuple[int, Ranked]] = []
+        self._alive: list[Ranked] = []
 
-    def at(self, time: int) -> list[Stretch]:
+    def at(self, time: int) -> Sequence[Ranked]:
+        """Until it is asked for the next time. Not a copy: there may be many, and few are looked at."""
         while self._coming and self._coming[-1].vs <= time:
             each = self._coming.pop()
             entry = (each.rank, each.place, each)
@@ -261,27 +266,27 @@ class _Alive:
         while self._ending and self._ending[0][0] <= time:
             _, entry = heappop(self._ending)
             del self._alive[bisect_left(self._alive, entry)]
-        return [each for _, _, each in self._alive]
+        return self._alive
 
 
-def _is_supported(said: Stretch, candidates: list[Stretch]) -> bool:
+def _is_supported(said: Stretch, candidates: Sequence[Ranked]) -> bool:
     """Whether there is a candidate of the same value and a smaller rank."""
-    for candidate in candidates:
-        if candidate.rank >= said.rank:
+    for rank, place, _ in candidates:
+        if rank >= said.rank:
             return False
-        if candidate.place == said.place:
+        if place == said.place:
             return True
     return False
 
 
-def _said_of(candidates: list[Stretch], said: list[Stretch], lowest: int) -> list[Stretch]:
+def _said_of(candidates: Sequence[Ranked], said: list[Stretch], lowest: int) -> list[Stretch]:
     """What is said, and candidates, by rank, that are better than all of smaller rank."""
     rows, best = [*said], None
-    for candidate in candidates:
-        if best is not None and candidate.place >= best:
+    for rank, place, candidate in candidates:
+        if best is not None and place >= best:
             continue
-        best = candidate.place
-        new = candidate._replace(rank=candidate.rank + 1)
+        best = place
+        new = candidate._replace(rank=rank + 1)
         # the same value is good enough with any rank: so nothing moves only because of a shorter way
         if not any(each.place == new.place or _replaces(each, new) for each in rows):
             rows.append(new)
