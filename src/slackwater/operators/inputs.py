@@ -70,12 +70,14 @@ class Inputs:
 
     def add(self, called: str, *, heeding: bool) -> None:
         """One more, which is not attached yet."""
-        self.names.append(called)
         more = Inputs(1)
-        more.attached[:], more.heeding[:] = False, heeding
+        more.names, more.attached[:], more.heeding[:] = [called], False, heeding
         for each in fields(self):
-            if isinstance(known := getattr(self, each.name), np.ndarray):
-                setattr(self, each.name, np.append(known, getattr(more, each.name)))
+            known, new = getattr(self, each.name), getattr(more, each.name)
+            if isinstance(known, np.ndarray):
+                setattr(self, each.name, np.append(known, new))
+            elif isinstance(known, list):
+                known += new
         self.count += 1
 
     def tell(self, port: int, cti: int) -> None:
