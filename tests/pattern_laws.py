@@ -51,7 +51,17 @@ def two(build: Callable[[sw.Query, sw.Query], sw.Query]) -> Callable[[], Case]:
     return case
 
 
+def _upwards(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Larger and larger values of a key."""
+    up = reach.join(links.select("k", w="v"), on="k", where=sw.col("w") > sw.col("v"))
+    return seeds.union(up.select("k", v="w"))
+
+
 CASES: dict[str, Callable[[], Case]] = {
+    "fixpoint": two(lambda a, b: sw.fixpoint(lambda r: _upwards(r, a, b), schema=SCHEMA)),
+    "fixpoint as a set": two(
+        lambda a, b: sw.fixpoint(lambda r: _upwards(r, a, b).distinct(), schema=SCHEMA)
+    ),
     "where": one(lambda s: s.where(sw.col("v") > 0)),
     "select, renamed": one(lambda s: s.select(w="v", key="k")),
     "select, computed": one(lambda s: s.select("k", double=sw.col("v") * 2)),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bags import Bag
-from tests.laws import CASES, SCHEMA, Case, answers_at_once
+from tests.laws import SCHEMA, SPREADABLE, Case, answers_at_once
 
 import slackwater as sw
 from slackwater.distributed.bucket import Bucket
@@ -71,8 +71,8 @@ SPREAD = {
 
 
 def _case(name: str) -> Case:
-    if name in CASES:
-        return CASES[name]()
+    if name in SPREADABLE:
+        return SPREADABLE[name]()
     query = SPREAD[name]
     return Case(query, tuple(sw.Query(n) for n in walk(query.node) if isinstance(n, Source)))
 
@@ -87,7 +87,7 @@ def restored(program: Program, bucket: Bucket) -> Bucket:
     return fresh
 
 
-@pytest.mark.parametrize("name", [*CASES, *SPREAD])
+@pytest.mark.parametrize("name", [*SPREADABLE, *SPREAD])
 @FEWER
 @given(data=st.data())
 def test_a_plan_in_buckets_means_what_it_means(name: str, data: st.DataObject) -> None:
