@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+from slackwater.distributed.controls import Outdated
 from slackwater.spark import sinks
+from slackwater.spark.control import Controls
 
 READINGS = sw.stream(
     {"k": int, "v": int}, name="readings", properties=sw.StreamProperties(insert_only=True)
@@ -128,6 +131,11 @@ def test_who_begins_anew_is_told_what_is_past(spark: Any, tmp_path: Path) -> Non
     first = _replica(spark, tmp_path, "copy-1", 2)
     _until(lambda: merged.progress.settled_until >= (FILES - 2) * 30, first, merged)
     first.stop()
+    feedback = Controls(str(tmp_path / "feedback"))
+    waited = time.monotonic() + 60
+    while feedback.said(COUNTS.schema)[-1] != Outdated(merged.progress.settled_until):
+        assert time.monotonic() < waited, "the last word is told, too"
+        time.sleep(0.1)
     again = _replica(spark, tmp_path, "copy-1b", 1, feedback=str(tmp_path / "feedback"))
     again.process_all_available()
     told = sinks.committed(str(tmp_path / "out" / "copy-1b"))

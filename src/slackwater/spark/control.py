@@ -14,8 +14,7 @@ nothing of ours.
 from __future__ import annotations
 
 import json
-import math
-import time
+import threading
 from collections.abc import Iterator
 
 import polars as pl
@@ -74,19 +73,36 @@ class Feedback:
     """What a query tells those whose answers it reads: up to when their events are of no interest.
 
     Times only grow, and may be told twice: whoever hears of a later one has heard of all. So not every
-    one has to be told, and the directory grows by a file in some seconds at most.
+    one has to be told, and the directory grows by a file in some seconds at most: what comes sooner
+    after the last one is told when these have passed.
     """
 
     def __init__(self, directory: str) -> None:
         self._controls = Controls(directory)
-        self._told, self._when = BEGIN, -math.inf
+        self._known = self._told = BEGIN
+        self._pauses = False
+        self._lock = threading.Lock()
 
     def tell(self, before: int) -> None:
         """Events that end before that time are of no interest any more."""
-        now = time.monotonic()
-        if before > self._told and now - self._when >= _BETWEEN:
-            self._told, self._when = before, now
-            self._controls.add(pack_told(Outdated(before)))
+        with self._lock:
+            self._known = max(self._known, before)
+            self._write()
+
+    def _write(self) -> None:
+        if self._pauses or self._known <= self._told:
+            return
+        self._told = self._known
+        self._controls.add(pack_told(Outdated(self._told)))
+        self._pauses = True
+        later = threading.Timer(_BETWEEN, self._go_on)
+        later.daemon = True
+        later.start()
+
+    def _go_on(self) -> None:
+        with self._lock:
+            self._pauses = False
+            self._write()
 
 
 def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:
