@@ -123,15 +123,15 @@ def replica(base: str, name: str, per_batch: str) -> None:
 class Copy:
     """A replica at work in a process of its own."""
 
-    def __init__(self, base: Path, name: str, per_batch: int) -> None:
+    def __init__(self, base: Path, name: str, per_batch: int, niceness: int) -> None:
         self.name, self._commits = name, base / "out" / name / "_batches"
         words = [sys.executable, __file__, "replica", str(base), name, str(per_batch)]
         with (base / f"{name}.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
                 words, stdout=log, stderr=log, start_new_session=True
             )
-        # others go first: a replica that starts must not slow the answer down
-        os.setpriority(os.PRIO_PROCESS, self._process.pid, 10)
+        # to start takes much of the processor, which is the others' while they need it
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
 
     @property
     def commits(self) -> int:
@@ -168,8 +168,8 @@ def demonstrate(base: Path, seconds: float, copies: list[Copy]) -> None:
     def say(what: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
 
-    def begin(name: str, per_batch: int) -> Copy:
-        copies.append(Copy(base, name, per_batch))
+    def begin(name: str, per_batch: int, niceness: int = 5) -> Copy:
+        copies.append(Copy(base, name, per_batch, niceness))
         return copies[-1]
 
     # some files are there when the replicas begin, for each to show that it works
@@ -197,7 +197,7 @@ def demonstrate(base: Path, seconds: float, copies: list[Copy]) -> None:
     second.kill()
     say(f"copy-2 killed, after {second.commits} batches")
     time.sleep(seconds / 8)
-    again = begin("copy-2b", 20)
+    again = begin("copy-2b", 20, niceness=19)
     say("copy-2 begins anew, as copy-2b")
     wait(lambda: again.commits > 0, [again, third], base)
     wait(lambda: "copy-2b" in merged.progress.replicas.get("copies", {}), [again, third], base)
