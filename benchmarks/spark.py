@@ -1,9 +1,10 @@
 """Plans on Spark against what Spark does by itself: `python -m benchmarks.spark [small] [names]`.
 
 Both read the same Parquet files, so many per trigger that TRIGGERS=1 takes in all, and write Parquet.
-Runs take turns, five times, after two that do not count, and before each of them Java is made to collect
-its garbage: else who comes next pays for it. What is reported is the median of the ratios, of the whole
-query from its start to its end, and of its triggers alone (Spark's triggerExecution, added up).
+Runs take turns, five times, after four that do not count: by then Java has compiled what it needs, for
+both. Before each of them Java is made to collect its garbage: else who comes next pays for it. What is
+reported is the median of the ratios, of the whole query from its start to its end, and of its triggers
+alone (Spark's triggerExecution, added up).
 Every answer of the last turn is compared, row by row, with one that polars computes from all files.
 
 hopping   count and average by key in windows of 10 s every 2 s; 2,000,000 events, 1,000 keys, 20 % of
@@ -44,7 +45,7 @@ from slackwater.spark import sinks
 
 SECOND = 1_000_000
 TURNS = 5
-WARM = 2
+WARM = 4
 """turns before that"""
 TRIGGERS = int(os.environ.get("TRIGGERS", "1"))
 """so many take in all of a comparison; with one, native is measured as DESIGN section 4 has it"""

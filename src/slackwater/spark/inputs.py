@@ -36,6 +36,7 @@ from slackwater.spark.commits import COMMITS, read_commit
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
 from slackwater.spark.receiving import Rewrites
+from slackwater.spark.workers import settle_in
 from slackwater.tables import read_table
 from slackwater.topics import Kafka
 
@@ -131,6 +132,7 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
     combining = None if as_read else program.combining(source)
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle_in()
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
         task = f"{context.partitionId():010d}"

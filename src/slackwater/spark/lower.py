@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from slackwater.distributed.keeper import Asked, ask, slot_of
 from slackwater.distributed.parcels import SCHEMA, SINK, to_arrow
@@ -25,17 +27,15 @@ from slackwater.rows import Committed, Files, Unread
 from slackwater.spark.inputs import all_files, dispatching, dispatching_each, frame_of
 from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
 from slackwater.spark.receiving import Rewrites, Sink
+from slackwater.spark.workers import settle_in
 
 __all__ = ["OBSERVED", "Settings", "lowered"]
 
 OBSERVED = "slackwater"
 """the name under which Spark's listeners find the figures of a batch"""
 
-_COLUMNS = (
-    "stage int, bucket int, feed int, origin string, part string, number bigint, "
-    "promise bigint, latest bigint, slowest bigint, held_by string, now bigint, rows bigint, "
-    "stands_for bigint, data binary"
-)
+_COLUMNS: StructType = from_arrow_schema(SCHEMA)
+"""as a value: Spark's Python would ask Java to read a text, once for each stage"""
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,16 @@ def _figures(stages: int) -> Iterator[Column]:
 
     standing, answer = of_kind(STANDING), of_kind(ANSWER)
     last = f"{standing} and {told('stage')} = {stages}"
-    yield f.expr(total(told("taken_back"), last)).alias("taken_back")
-    for name in ("rows_in", "state_rows", "state_bytes"):
-        yield f.expr(total(told(name), standing)).alias(name)
-    yield f.expr(total("rows", answer)).alias("rows_out")
-    yield f.expr(f"min(case when {answer} then promise end)").alias("settled_until")
     entries = "cast(json_array_length(cast(data as string)) as bigint)"
-    yield f.expr(total(entries, of_kind(ENTRIES))).alias("set_aside")
+    figures = {
+        "taken_back": total(told("taken_back"), last),
+        **{name: total(told(name), standing) for name in ("rows_in", "state_rows", "state_bytes")},
+        "rows_out": total("rows", answer),
+        "settled_until": f"min(case when {answer} then promise end)",
+        "set_aside": total(entries, of_kind(ENTRIES)),
+    }
+    for name, figure in figures.items():
+        yield f.expr(f"{figure} as {name}")
 
 
 def _then(run: Rewrites, more: Rewrites | None) -> Rewrites:
@@ -130,6 +133,7 @@ def _then(run: Rewrites, more: Rewrites | None) -> Rewrites:
 
 def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle_in()
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
         bucket = context.partitionId()
