@@ -18,7 +18,8 @@ import slackwater as sw
 from benchmarks.merge_report import Lines, Report, Trend
 from benchmarks.merging import RATE, Floats, Generator, Ints, Merging, pieces
 from slackwater.events import Batch, Placed
-from slackwater.runtime.dataflow import Dataflow, Running, fair
+from slackwater.runtime.dataflow import Dataflow, fair
+from slackwater.runtime.running import Running
 
 
 def departures(

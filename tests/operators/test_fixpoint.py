@@ -31,7 +31,8 @@ from slackwater.operators.fixpoint import State
 from slackwater.persistence import decode, encode
 from slackwater.plan.nodes import Source
 from slackwater.runtime import Execution
-from slackwater.runtime.dataflow import Dataflow, Running, bottom_up
+from slackwater.runtime.dataflow import Dataflow, bottom_up
+from slackwater.runtime.running import Running
 from slackwater.speculation import Speculation, Speculative
 
 

@@ -31,9 +31,10 @@ from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
 from slackwater.rows import changelog
-from slackwater.runtime.dataflow import Dataflow, Running
+from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.runtime.replicas import Entered, Replicas
+from slackwater.runtime.running import Running
 from slackwater.times import BEGIN, INF, Duration, Times
 from slackwater.validity import StreamProperties
 
