@@ -13,7 +13,7 @@ Paper 5 section 2 (queues and schedulers).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.consistency import Clock, Dial, OutputLatency
@@ -34,25 +34,9 @@ from slackwater.runtime.loops import loops_of, passages_of
 from slackwater.runtime.queues import Queue
 from slackwater.runtime.repetition import may_repeat
 from slackwater.runtime.running import Running
+from slackwater.runtime.schedules import BOTTOM_UP, Schedule
 
-__all__ = ["Dataflow", "bottom_up", "fair"]
-
-
-Scheduler = Callable[[Sequence[Running]], Running | None]
-
-
-def bottom_up(operators: Sequence[Running]) -> Running | None:
-    """The ready operator that is nearest to the sources; None if all is quiet."""
-    return next((operator for operator in operators if operator.ready), None)
-
-
-def fair(operators: Sequence[Running]) -> Running | None:
-    """The ready operator that has taken the least time so far; None if all is quiet.
-
-    So that of several plans for one query, which are read by a merge, each gets its share.
-    """
-    ready = (operator for operator in operators if operator.ready)
-    return min(ready, key=lambda operator: operator.spent, default=None)
+__all__ = ["Dataflow"]
 
 
 class Dataflow:
@@ -66,7 +50,7 @@ class Dataflow:
         roots: Sequence[Node],
         latencies: Mapping[Node, OutputLatency],
         *,
-        schedule: Scheduler = bottom_up,
+        schedule: Schedule = BOTTOM_UP,
         on_invalid: OnInvalid = RAISE,
         now: Now = wall_clock,
         told: bool = False,
@@ -78,7 +62,7 @@ class Dataflow:
                     f"{root.stream_name!r} has several replicas, and is not one stream",
                     hint="sw.merge(stream) makes one of them",
                 )
-        self._schedule = schedule
+        self._turns = schedule.begin()
         self.consequences = consequences or Consequences(*roots)
         self.ledger = Ledger()
         self._entrances: dict[Node, list[Queue]] = {}
@@ -189,12 +173,12 @@ class Dataflow:
 
     def _next(self, loops: Sequence[Running]) -> Running | None:
         """The operator whose turn it is. If all is quiet, loops may send something out."""
-        ready = self._schedule(self.operators)
+        ready = self._turns.next(self.operators)
         for loop in loops:
             if ready is not None:
                 break
             loop.settle()
-            ready = self._schedule(self.operators)
+            ready = self._turns.next(self.operators)
         return ready
 
     def run_sums(self) -> None:

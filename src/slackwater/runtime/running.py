@@ -103,22 +103,30 @@ class Running:
         """Whether there is something to do."""
         return any(queue.batches for queue in self.inbound)
 
+    @property
+    def waiting(self) -> int:
+        """How many batches wait for it."""
+        return sum(len(queue.batches) for queue in self.inbound)
+
     def run(self) -> None:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
+        self.serve(queue.port, queue.take_all() if self.back else queue.take())
+
+    def serve(self, port: int, batch: Batch) -> None:
+        """Emit what follows from a batch on one of its ports."""
         begun = time.perf_counter()
-        batch = queue.take_all() if self.back else queue.take()
-        answers, controls = self._answers(queue.port, batch)
+        answers, controls = self._answers(port, batch)
         self.spent += time.perf_counter() - begun
         self._emit(self._told(answers, controls))
         self._send_round(answers)
         for answer in answers:
-            for port, promise in answer.unwanted:
+            for unwanted, promise in answer.unwanted:
                 # of a source's rows there is no work to be saved: the step drops them as it is
-                if self.inbound[port].writer is not None:
-                    self.inbound[port].forgo([promise])
-            for port, before in answer.outdated:
-                self.inbound[port].outdate(before)
+                if self.inbound[unwanted].writer is not None:
+                    self.inbound[unwanted].forgo([promise])
+            for outdated, before in answer.outdated:
+                self.inbound[outdated].outdate(before)
 
     def _send_round(self, answers: Sequence[Answer]) -> None:
         for answer in answers:
