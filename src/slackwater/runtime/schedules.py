@@ -20,7 +20,6 @@ __all__ = [
     "BOTTOM_UP",
     "BottomUp",
     "Fair",
-    "Pick",
     "RoundRobin",
     "Schedule",
     "Shuffled",
@@ -119,16 +118,20 @@ class Fair:
 class RoundRobin:
     """One after the other, each for as many batches as wait for it when its turn comes.
 
-    An operator reads the longest of its queues.
+    An operator reads the longest of its queues. Nobody has more than `at_most` batches in one turn: an
+    input whose rows are all there would let them all in at once.
     """
+
+    at_most: int = 64
 
     def begin(self) -> Turns:
         """The first begins."""
-        return _Round()
+        return _Round(self.at_most)
 
 
 @dataclass(slots=True)
 class _Round:
+    at_most: int
     place: int = -1
     left: int = 0
 
@@ -140,7 +143,7 @@ class _Round:
             self.place = (self.place + 1) % len(workers)
             worker = workers[self.place]
             if worker.ready:
-                self.left = worker.waiting - 1
+                self.left = min(worker.waiting, self.at_most) - 1
                 return worker
         self.left = 0
         return None

@@ -1,0 +1,99 @@
+"""What a query said, in arrival order, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from slackwater.events import Batch, Element
+from slackwater.history import History
+from slackwater.ledger import Ledger
+from slackwater.promises import Promises
+from slackwater.rows import changelog
+from slackwater.times import BEGIN, INF, Times
+from slackwater.validity import StreamProperties
+
+__all__ = ["Output"]
+
+
+class Output:
+    """What a query said, in arrival order, and what becomes of it.
+
+    Iterating gives the elements. `history()` is the answer as a table, `settled()` the part of it that
+    can no longer change.
+    """
+
+    def __init__(
+        self,
+        schema: pl.Schema,
+        ledger: Ledger,
+        properties: StreamProperties | None = None,
+        *,
+        disordered: bool = False,
+    ) -> None:
+        self.batches: list[Batch] = []
+        self.ledger = ledger
+        self.schema = schema
+        self._properties = properties or StreamProperties()
+        self._disordered = disordered
+        self.promised = Promises.of(schema)
+        self.ignored: Promises | None = None
+        """which payloads are of no interest any more, if anybody has said so"""
+
+    def append(self, batch: Batch) -> None:
+        """One more batch."""
+        self.batches.append(batch)
+        self.promised.add(p.control for p in batch.controls)
+
+    @property
+    def settled_until(self) -> int:
+        """The last cti: the history before it no longer changes."""
+        return self.promised.cti
+
+    @property
+    def taken_back(self) -> int:
+        """How many rows shortened or removed an event that had been shown."""
+        return sum(batch.taken_back for batch in self.batches)
+
+    def as_batch(self) -> Batch:
+        """All elements in one batch."""
+        return Batch.concat([Batch.empty(self.schema), *self.batches])
+
+    def as_history(self) -> History:
+        """The history that the elements reconstitute to."""
+        return History.of(self.as_batch(), disordered=self._disordered)
+
+    def history(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """The answer: payload columns plus vs and ve, sorted by them."""
+        return self.as_history().to_polars(datetimes=datetimes)
+
+    def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """The part of the answer that can no longer change, without what is ignored."""
+        never_lengthens = self._properties.never_lengthens
+        history = self.as_history()
+        until: int | Times = self.settled_until
+        if self.promised.known:
+            until = self.promised.frontier(history.payload)
+        if self.ignored is not None:
+            # it has stayed as it was when that was said
+            is_ignored = self.ignored.frontier(history.payload) == INF
+            until = np.where(is_ignored, BEGIN, until)
+        settled = history.settled(until, never_lengthens=never_lengthens)
+        return settled.to_polars(datetimes=datetimes)
+
+    def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
+        return changelog(self.as_batch(), datetimes=datetimes)
+
+    def __iter__(self) -> Iterator[Element]:
+        for batch in self.batches:
+            yield from batch
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch in self.batches)
+
+    def __repr__(self) -> str:
+        rows = sum(batch.rows for batch in self.batches)
+        return f"Output of {rows} rows, {self.taken_back} taken back"
