@@ -124,6 +124,10 @@ class Dataflow:
         """The streams that it reads."""
         return tuple(node for node in self._entrances if isinstance(node, Source))
 
+    def entrances(self, source: Node) -> list[Queue]:
+        """The queues of a source's readers."""
+        return self._entrances[source]
+
     def push(self, source: Node, batch: Batch) -> None:
         """Put a batch into the queues of a source's readers."""
         for queue in self._entrances[source]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -15,7 +17,22 @@ from slackwater.rows import changelog
 from slackwater.times import BEGIN, INF, Times
 from slackwater.validity import StreamProperties
 
-__all__ = ["Output"]
+__all__ = ["Mark", "Origin", "Output"]
+
+Origin: TypeAlias = tuple[str, int]
+"""an input, and which of its arrivals: what something is actively derived from"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state of the output that keeps the level of consistency."""
+
+    said: int
+    """how many elements had been said"""
+    offsets: Mapping[str, int]
+    """of each input, how many of its elements make the prefix; empty where the level speaks of none"""
+    token: int | None = None
+    """which token came out, if one did"""
 
 
 class Output:
@@ -41,6 +58,10 @@ class Output:
         self.promised = Promises.of(schema)
         self.ignored: Promises | None = None
         """which payloads are of no interest any more, if anybody has said so"""
+        self.marks: list[Mark] = []
+        """the states that are known to be right, where a level of consistency is kept"""
+        self.origins: list[tuple[int, Origin]] = []
+        """where labels are heeded: what comes behind so many elements is actively derived from there"""
 
     def append(self, batch: Batch) -> None:
         """One more batch."""
@@ -86,6 +107,11 @@ class Output:
     def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
         """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
         return changelog(self.as_batch(), datetimes=datetimes)
+
+    def until(self, mark: Mark) -> History:
+        """The history that had been said when the output was right."""
+        said = next(self.as_batch().split(mark.said)) if mark.said else Batch.empty(self.schema)
+        return History.of(said, disordered=self._disordered)
 
     def __iter__(self) -> Iterator[Element]:
         for batch in self.batches:

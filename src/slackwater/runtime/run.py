@@ -18,6 +18,7 @@ from slackwater.admission import Admission
 from slackwater.consistency import Dial
 from slackwater.errors import InvalidElement, OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
+from slackwater.levels import HELD, Level, Method, Showing, method_for
 from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
@@ -25,11 +26,13 @@ from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
+from slackwater.runtime.controlled import Controlled
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.runtime.output import Output
 from slackwater.runtime.replicas import Entered, Replicas
 from slackwater.runtime.running import Running
+from slackwater.runtime.schedules import Schedule
 from slackwater.times import BEGIN, INF, Duration
 
 __all__ = ["Execution", "Inputs", "Snapshot", "Status", "run", "without_time"]
@@ -306,24 +309,46 @@ class Status:
     state: Description
 
 
-def run(root: Node, inputs: Inputs, *, batch: int = 1000, on_invalid: OnInvalid = RAISE) -> Output:
-    """Run the plan over the inputs, in batches of at most `batch` elements."""
+def run(
+    root: Node,
+    inputs: Inputs,
+    *,
+    batch: int = 1000,
+    on_invalid: OnInvalid = RAISE,
+    level: Level | None = None,
+    by: Method | None = None,
+    show: Showing = HELD,
+    schedule: Schedule | None = None,
+) -> Output:
+    """Run the plan over the inputs, in batches of at most `batch` elements.
+
+    With a level of consistency, a method or a schedule inputs wait in line, and operators take turns.
+    """
     try:
         size = index(batch)
     except TypeError:
         size = 0
     if size < 1:
         raise PlanError("a batch holds one element or more", detail=f"batch={batch!r}")
-    execution = Execution(root, on_invalid=on_invalid)
-    for arrival in _arrivals(execution, inputs, size):
-        execution.push(*arrival)
-    return execution.output
+    if level is None and by is None and schedule is None:
+        execution = Execution(root, on_invalid=on_invalid)
+        for arrival in _arrivals(execution, inputs, size):
+            execution.push(*arrival)
+        return execution.output
+    level, by = method_for(level, by)
+    controlled = Controlled(
+        root, level=level, by=by, show=show, schedule=schedule, on_invalid=on_invalid
+    )
+    for source, stream, _ in _arrivals(controlled, inputs, size):
+        controlled.offer(source, stream)
+    controlled.run_until_quiet()
+    return controlled.output
 
 
 Arrival = tuple[Source, Batch, str | None]
 
 
-def _arrivals(execution: Execution, inputs: Inputs, size: int) -> Iterator[Arrival]:
+def _arrivals(execution: Execution | Controlled, inputs: Inputs, size: int) -> Iterator[Arrival]:
     """Batches in the order in which they arrive."""
     sources = execution.sources
     if isinstance(inputs, Mapping):

@@ -31,7 +31,7 @@ Paper 5 section 2 (operators and queues).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,6 +92,8 @@ class Running:
     """how it lets guesses through, if it is on a loop"""
     back: list[Queue] = field(default_factory=list)
     """where rows go round again, if it closes a loop"""
+    sealed: Callable[[Batch], Batch] | None = None
+    """what it emits, as it is to travel, where that bears a label"""
 
     def take_sums(self, sums: Batch) -> None:
         """Rows that were combined elsewhere."""
@@ -226,6 +228,8 @@ class Running:
 
     def _emit(self, out: Batch) -> None:
         self.rows_out += out.rows
+        if self.sealed is not None:
+            out = self.sealed(out)
         if len(out):
             for reader in self.outbound:
                 reader.put(out)
