@@ -18,7 +18,8 @@ import slackwater as sw
 from benchmarks.merge_report import Lines, Report, Trend
 from benchmarks.merging import RATE, Floats, Generator, Ints, Merging, pieces
 from slackwater.events import Batch, Placed
-from slackwater.runtime.dataflow import Dataflow, Running, fair
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.schedules import Fair
 
 
 def departures(
@@ -215,12 +216,13 @@ def switched(stream: Batch, *dear: range, feedback: bool) -> Switched:
     query = sw.merge(*queries, algorithm="R3") if len(queries) > 1 else queries[0]
     begun, times, shown = 0.0, [0.0], [0]
 
-    def look(operators: Sequence[Running]) -> Running | None:
-        times.append(time.process_time() - begun)
-        shown.append(operators[-1].rows_out)
-        return fair(operators)
+    class Watched(Fair):
+        def next(self, operators: Sequence[Any]) -> Any:
+            times.append(time.process_time() - begun)
+            shown.append(operators[-1].rows_out)
+            return Fair.next(self, operators)
 
-    dataflow = Dataflow.of(query.node, schedule=look)
+    dataflow = Dataflow.of(query.node, schedule=Watched())
     [entrance] = dataflow.sources
     stops = [*range(500, stream.rows, 500), stream.rows]
     for rows, cti in pieces(stream, stops):

@@ -29,7 +29,8 @@ import slackwater as sw
 from slackwater.events import Batch, Element
 from slackwater.history import History
 from slackwater.plan.nodes import Source
-from slackwater.runtime.dataflow import Dataflow, fair
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.schedules import Fair
 
 PROCESS, ALARM = {"machine": int, "process": int}, {"machine": int, "alarm": int}
 EVERY = 10
@@ -148,7 +149,7 @@ def fast_forward(processes: int, *, feedback: bool = True) -> dict[str, Any]:
 
     rows = sw.stream(PROCESS, name="rows", properties=sw.StreamProperties(insert_only=feedback))
     plans = [rows.where(slow("low", range(3))), rows.where(slow("high", range(3, 6)))]
-    dataflow = Dataflow.of(sw.merge(*plans, algorithm="R3").node, schedule=fair)
+    dataflow = Dataflow.of(sw.merge(*plans, algorithm="R3").node, schedule=Fair())
     events = [sw.insert(t, t + 1, machine=(t // 200 % 2) * 3, process=t) for t in range(processes)]
     for start in range(0, processes, EVERY):
         part: list[Element] = [*events[start : start + EVERY]]

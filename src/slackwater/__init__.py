@@ -53,6 +53,21 @@ from slackwater.frontends.automata import automaton
 from slackwater.frontends.datalog import datalog
 from slackwater.history import History
 from slackwater.ledger import Ledger
+from slackwater.levels import (
+    HELD,
+    INPUT_PREFIX_CONSISTENT,
+    INPUT_PREFIX_UPDATE_COMPLETE,
+    MARKED,
+    NO_LEVEL,
+    SYNCHRONIZED_INPUT_PREFIX_CONSISTENT,
+    UPDATE_COMPLETE,
+    Adaptive,
+    Drain,
+    Heeding,
+    Level,
+    Search,
+    Tokens,
+)
 from slackwater.merging import (
     AT_FIRST_SIGHT,
     AT_STABLE,
@@ -92,7 +107,7 @@ from slackwater.policies import Progress, progress
 from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
 from slackwater.rows import changelog, from_dataframe, from_open_close, read_committed, read_files
-from slackwater.runtime import LEDGER, RAISE, Output
+from slackwater.runtime import LEDGER, RAISE, BottomUp, Fair, Output, RoundRobin, Shuffled
 from slackwater.speculation import HighWaterMark, Hybrid, Probing
 from slackwater.times import BEGIN, INF
 from slackwater.topics import read_kafka
@@ -109,27 +124,39 @@ __all__ = [
     "EVERY",
     "FROM_LEADER",
     "HALF_FROZEN",
+    "HELD",
     "INF",
+    "INPUT_PREFIX_CONSISTENT",
+    "INPUT_PREFIX_UPDATE_COMPLETE",
     "LEDGER",
+    "MARKED",
     "MIDDLE",
+    "NO_LEVEL",
     "ORDER_PRESERVING",
     "PERFECTNESS_PRESERVING",
     "QUARANTINE",
     "RAISE",
     "STOP",
     "STRONG",
+    "SYNCHRONIZED_INPUT_PREFIX_CONSISTENT",
     "ULTRA",
+    "UPDATE_COMPLETE",
     "VE",
     "VS",
     "WITH_LEADER",
+    "Adaptive",
     "Adjust",
     "Batch",
+    "BottomUp",
     "Closings",
     "Control",
     "Dial",
+    "Drain",
     "Event",
     "ExternalCti",
+    "Fair",
     "Grouped",
+    "Heeding",
     "HighWaterMark",
     "History",
     "Hybrid",
@@ -138,6 +165,7 @@ __all__ = [
     "InvalidStream",
     "InvalidTime",
     "Ledger",
+    "Level",
     "MergePolicy",
     "OperatorError",
     "Output",
@@ -147,9 +175,13 @@ __all__ = [
     "Progress",
     "Punctuation",
     "Query",
+    "RoundRobin",
     "RunningQuery",
+    "Search",
+    "Shuffled",
     "SlackwaterError",
     "StreamProperties",
+    "Tokens",
     "Windowed",
     "adjust",
     "after",

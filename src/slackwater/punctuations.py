@@ -19,7 +19,7 @@ import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -431,7 +431,7 @@ class Reached(Control):
         return f"reached({show(self.slowest)}, {show(self.furthest)})"
 
 
-def is_of_payloads(control: Control) -> bool:
+def is_of_payloads(control: Control) -> TypeGuard[Promise]:
     """Whether it is a promise about more than time, which an operator may drop."""
     return isinstance(control, Closings) or (isinstance(control, Punctuation) and not control.is_cti)
 

@@ -17,6 +17,7 @@ from slackwater.consistency import Dial, OutputLatency, clock_of, dial
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
+from slackwater.levels import HELD, Level, Method, Showing
 from slackwater.merging import MergePolicy
 from slackwater.operators import wall_clock
 from slackwater.plan import explain, nodes
@@ -29,7 +30,7 @@ from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_callable, require_columns, schema_of
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Unread
-from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Status
+from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Schedule, Status
 from slackwater.speculation import Hybrid, Speculation
 from slackwater.times import BEGIN, Duration, Instant, chronon, duration
 from slackwater.validity import StreamProperties
@@ -373,15 +374,32 @@ class Query:
         *,
         batch: int = 1000,
         on_invalid: OnInvalid = RAISE,
+        level: Level | None = None,
+        by: Method | None = None,
+        show: Showing = HELD,
+        schedule: Schedule | None = None,
     ) -> Output:
         """Run in this process over scripted inputs, `batch` elements at a time.
 
         Inputs are given per stream, and read in turn (of a replicated stream, what each replica tells);
         or as (stream, element) pairs in arrival order. What a stream may not contain raises, or with
         `on_invalid=sw.LEDGER` is set aside.
+
+        A batch is worked off before the next one is read, unless a `level` of consistency is named
+        (`sw.INPUT_PREFIX_CONSISTENT`), a method that keeps it (`by=sw.Tokens(100)`, `sw.Heeding()`,
+        `sw.Drain()`), or a `schedule` (`sw.RoundRobin()`). Then inputs wait in line, and operators take
+        turns. Output is held until it is right, or shown at once with the states that are right in
+        `.marks` (`show=sw.MARKED`).
         """
         return runtime.run(
-            self.node, _by_source(inputs), batch=batch, on_invalid=_one_of(OnInvalid, on_invalid)
+            self.node,
+            _by_source(inputs),
+            batch=batch,
+            on_invalid=_one_of(OnInvalid, on_invalid),
+            level=None if level is None else _one_of(Level, level),
+            by=by,
+            show=_one_of(Showing, show),
+            schedule=schedule,
         )
 
     def start(

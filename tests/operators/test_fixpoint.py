@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from tests.oracle.test_fixpoint import (
@@ -31,7 +32,10 @@ from slackwater.operators.fixpoint import State
 from slackwater.persistence import decode, encode
 from slackwater.plan.nodes import Source
 from slackwater.runtime import Execution
-from slackwater.runtime.dataflow import Dataflow, Running, bottom_up
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.queues import Queue
+from slackwater.runtime.running import Running
+from slackwater.runtime.schedules import BottomUp
 from slackwater.speculation import Speculation, Speculative
 
 
@@ -104,12 +108,19 @@ class Turns:
     """A dataflow of which a test says who is next, and where every guess is looked at."""
 
     def __init__(self, speculation: Speculation) -> None:
-        self.flow = Dataflow.of(_paths(speculation).node, schedule=self._schedule)
+        self.flow = Dataflow.of(_paths(speculation).node, schedule=self)
         self.seen: list[tuple[str, str]] = []
         self.stopped: Callable[[Running], bool] = lambda _: False
         *_, self.union, self.join, self.select, self.ffp = self.flow.operators
 
-    def _schedule(self, operators: Sequence[Running]) -> Running | None:
+    def begin(self) -> Turns:
+        return self
+
+    def pick(self, queues: Sequence[Queue]) -> Queue:
+        return queues[0]
+
+    def next(self, workers: Sequence[Any]) -> Any:
+        operators: Sequence[Running] = workers
         guesses = [
             control
             for operator in operators
@@ -120,7 +131,7 @@ class Turns:
         ]
         assert len(guesses) + self.lodged() <= 1, "one at a time"
         awake = [operator for operator in operators if not self.stopped(operator)]
-        chosen = bottom_up(awake)
+        chosen = BottomUp().next(awake)
         if chosen is not None:
             queue = next(queue for queue in chosen.inbound if queue.batches)
             told = queue.batches[0].controls

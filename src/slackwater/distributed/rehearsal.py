@@ -29,7 +29,7 @@ from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import Promise, Punctuation
-from slackwater.runtime.run import Output
+from slackwater.runtime.output import Output
 from slackwater.times import BEGIN
 
 __all__ = ["Rehearsal"]

@@ -2,6 +2,23 @@
 
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import LEDGER, RAISE, OnInvalid
-from slackwater.runtime.run import Execution, Inputs, Output, Status, run
+from slackwater.runtime.output import Output
+from slackwater.runtime.run import Execution, Inputs, Status, run
+from slackwater.runtime.schedules import BottomUp, Fair, RoundRobin, Schedule, Shuffled
 
-__all__ = ["LEDGER", "RAISE", "Dataflow", "Execution", "Inputs", "OnInvalid", "Output", "Status", "run"]
+__all__ = [
+    "LEDGER",
+    "RAISE",
+    "BottomUp",
+    "Dataflow",
+    "Execution",
+    "Fair",
+    "Inputs",
+    "OnInvalid",
+    "Output",
+    "RoundRobin",
+    "Schedule",
+    "Shuffled",
+    "Status",
+    "run",
+]

@@ -1,31 +1,9 @@
 """A running plan: operators, the queues between them, and a scheduler that runs one at a time.
 
-A node that several others read is one operator whose output goes to several queues: it runs once. An
-operator takes one batch from one of its queues, hands the rows and then the promises to its step, and
-puts what comes out into the queues of its readers. The driver keeps what an operator has promised and
-drops ctis that say nothing new; promises about other things go to the steps that have an answer for
-them. A dataflow is quiet when all queues are empty.
-
-Rows for which an operator's expression has no value stop the query; with LEDGER they are set aside, and
-the operator never sees them. An adjust has its insert's payload, so it is set aside for the same reason.
-
-Control elements other than promises pass an operator with one input in place. With several inputs they
-would have to be aligned, which nobody does yet: they are refused there. An external cti ends where an
-operator makes promises of it; the planner sees to it that none passes an operator that would make its
-count wrong.
-
-Where a dataflow is one of many that share a plan (`told`), how far the sources have come is told beside
-the rows (`Reached`): operators that wait or forget by it hear of it, all pass it on. Over several inputs
-the slowest and the furthest of them count.
-
-The dial may be turned while all is quiet, between two batches.
-
-Feedback goes the other way: a reader says of a port which payloads are no longer of interest to it, and
-from then on such rows are not put into that queue. If all readers of an operator say so, it is told of
-its inputs what follows from it for them (plan/interest.py): that nothing of the kind comes any more,
-which is then so, and what it remembers of it is forgotten; and it says so to who writes these. Not
-across an operator that takes the time from its rows: it would stand still for the others. In the same
-way a merge says to inputs that lag behind that events which end before its cti are of no interest.
+A node that several others read is one operator whose output goes to several queues: it runs once. What
+an operator does when it is its turn is in running.py, what happens on the way between two in queues.py.
+A dataflow is quiet when all queues are empty. The dial may be turned while all is quiet, between two
+batches.
 
 A plan may have loops: the operator of a fixpoint also writes into the queues of those that read its
 argument. What operators on a loop do with guesses about the time is in loops.py.
@@ -35,473 +13,30 @@ Paper 5 section 2 (queues and schedulers).
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
-
-import numpy as np
-import polars as pl
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from slackwater.consistency import Clock, Dial, OutputLatency
 from slackwater.errors import PlanError
-from slackwater.events import Batch, Control, Placed
+from slackwater.events import Batch
 from slackwater.ledger import Ledger
-from slackwater.operators import Answer, Description, GivenUp, Now, Step, step_of, wall_clock
-from slackwater.operators.aggregate import Aggregate
-from slackwater.operators.merge import Merge
-from slackwater.operators.step import ClosingStep, CountingStep, PatternStep, ToldStep, TurnableStep
+from slackwater.operators import Now, step_of, wall_clock
 from slackwater.plan import nodes
-from slackwater.plan.consequences import Changed, Consequences
-from slackwater.plan.evaluation import NoValue
-from slackwater.plan.interest import outdated_of, takes_time_from_rows, unwanted_of
-from slackwater.plan.nodes import (
-    Align,
-    AlterLifetime,
-    Consistency,
-    Finalize,
-    Fixpoint,
-    Latency,
-    Node,
-    Source,
-    walk,
-)
+from slackwater.plan.consequences import Consequences
+from slackwater.plan.interest import takes_time_from_rows
+from slackwater.plan.nodes import Align, Consistency, Finalize, Fixpoint, Latency, Node, Source, walk
 from slackwater.plan.properties import infer_at, output_latencies
-from slackwater.plan.rewrites import in_user_terms, rewritten, user_name
+from slackwater.plan.rewrites import rewritten
 from slackwater.promises import Promises
-from slackwater.punctuations import Closings, ExternalCti, Promise, Punctuation, Reached, for_ever
+from slackwater.punctuations import Promise
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.runtime.loops import Passage, loops_of, passages_of
-from slackwater.runtime.repetition import may_repeat, unsaid
-from slackwater.speculation import ExternalProgress, Speculative
-from slackwater.times import BEGIN, INF, Times
+from slackwater.runtime.loops import loops_of, passages_of
+from slackwater.runtime.queues import Queue
+from slackwater.runtime.repetition import may_repeat
+from slackwater.runtime.running import Running
+from slackwater.runtime.schedules import BOTTOM_UP, Schedule
 
-__all__ = ["Dataflow", "Running", "bottom_up", "fair"]
-
-
-@dataclass(eq=False, slots=True)
-class Queue:
-    """Batches on their way to one port of an operator."""
-
-    port: int
-    schema: pl.Schema
-    batches: deque[Batch] = field(default_factory=deque)
-    writer: Running | None = None
-    """None: a source"""
-    unwanted: Promises | None = None
-    """of which payloads nothing is to be put in any more, if anybody has said so"""
-    leads_out: bool = False
-    """whether its reader is the user, who is not promised either what was left out"""
-    never_lengthens: bool = False
-    """whether no event of the stream comes to end later than it was said to"""
-    outdated: int = BEGIN
-    """events that end before this time are not to be put in any more"""
-
-    def put(self, batch: Batch) -> None:
-        """Without the rows that are of no interest."""
-        wanted = self.wanted(batch)
-        if self.unwanted is not None:
-            wanted = self._heard(wanted, self.unwanted)
-        if len(wanted):
-            self.batches.append(wanted)
-
-    def take(self) -> Batch:
-        """The first batch, without what has become of no interest while it waited."""
-        return self.wanted(self.batches.popleft())
-
-    def take_all(self) -> Batch:
-        """All that is waiting, as one batch, up to the first that has control elements."""
-        some = [self.take()]
-        while self.batches and not some[-1].controls:
-            some.append(self.take())
-        return Batch.concat(some)
-
-    def forgo(self, told: Sequence[Promise]) -> None:
-        """Rows with such payloads are no longer of interest to the reader."""
-        if self.unwanted is None:
-            self.unwanted = Promises.of(self.schema)
-        self.unwanted.add(told)
-        waiting = [*self.batches]
-        self.batches.clear()
-        for batch in waiting:
-            self.put(batch)
-        if self.writer is not None:
-            self.writer.forgo(told)
-
-    def wanted(self, batch: Batch) -> Batch:
-        """The rows that are of interest, with all control elements."""
-        if batch.rows and self.outdated > BEGIN:
-            past = np.maximum(batch.old_ve, batch.new_ve) < self.outdated
-            batch = batch.where(~past) if past.any() else batch
-        if self.unwanted is None or not batch.rows:
-            return batch
-        unwanted = self.unwanted.frontier(batch.payload) == INF
-        return batch.where(~unwanted) if unwanted.any() else batch
-
-    def outdate(self, before: int) -> None:
-        """Events that end before a time are no longer of interest to the reader."""
-        if not self.never_lengthens or before <= self.outdated:
-            return
-        # this is said with every cti: what waits is looked at when it is taken
-        self.outdated = before
-        if self.writer is not None:
-            self.writer.outdate()
-
-    def _heard(self, batch: Batch, unwanted: Promises) -> Batch:
-        """What is promised for ever does not come anyway; users hear nothing of what was left out."""
-        patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
-        if not patterns:
-            return batch
-        if not self.leads_out:
-            unwanted.forget(for_ever(patterns))
-            return batch
-        left: list[Placed] = []
-        for position, control in batch.controls:
-            some = unwanted.news([control]) if _is_pattern(control) else [control]
-            left += (Placed(position, each) for each in some)
-        return replace(batch, controls=tuple(left))
-
-
-@dataclass(eq=False, slots=True)
-class Running:
-    """One operator at work: its step, its state, its queues, and what it has promised."""
-
-    node: Node
-    step: Step
-    state: Any
-    inbound: list[Queue]
-    ledger: Ledger
-    consequences: Consequences
-    on_invalid: OnInvalid = RAISE
-    repeats: bool = False
-    """whether its promises have to be compared with those that it has made"""
-    keeps_time: bool = False
-    """whether its rows tell it how far time is, so that none may be left out"""
-    outbound: list[Queue] = field(default_factory=list)
-    promised: Promises = field(default_factory=Promises)
-    reached: list[Reached] = field(default_factory=list)
-    """how far the sources have come, by port, where it is told"""
-    rows_in: int = 0
-    rows_out: int = 0
-    spent: float = 0.0
-    """seconds that its step has taken"""
-    sums: Batch | None = None
-    """rows that were combined elsewhere: they are taken in with the next batch"""
-    passage: Passage | None = None
-    """how it lets guesses through, if it is on a loop"""
-    back: list[Queue] = field(default_factory=list)
-    """where rows go round again, if it closes a loop"""
-
-    def take_sums(self, sums: Batch) -> None:
-        """Rows that were combined elsewhere."""
-        [queue] = self.inbound
-        self.sums = queue.wanted(sums)
-
-    @property
-    def ready(self) -> bool:
-        """Whether there is something to do."""
-        return any(queue.batches for queue in self.inbound)
-
-    def run(self) -> None:
-        """Take one batch from the first queue that has one, and emit what follows from it."""
-        queue = next(queue for queue in self.inbound if queue.batches)
-        begun = time.perf_counter()
-        batch = queue.take_all() if self.back else queue.take()
-        answers, controls = self._answers(queue.port, batch)
-        self.spent += time.perf_counter() - begun
-        self._emit(self._told(answers, controls))
-        self._send_round(answers)
-        for answer in answers:
-            for port, promise in answer.unwanted:
-                # of a source's rows there is no work to be saved: the step drops them as it is
-                if self.inbound[port].writer is not None:
-                    self.inbound[port].forgo([promise])
-            for port, before in answer.outdated:
-                self.inbound[port].outdate(before)
-
-    def _send_round(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            if answer.back is not None:
-                for reader in self.back:
-                    reader.put(answer.back)
-
-    def wake(self) -> None:
-        """Something has come from outside."""
-        assert isinstance(self.step, ClosingStep), "it closes a loop"
-        self.step.on_wake(self.state)
-
-    def settle(self) -> None:
-        """Nothing is on its way any more: what sets out then on the loop that it closes."""
-        assert isinstance(self.step, ClosingStep), "it closes a loop"
-        answers = [self.step.on_quiet(self.state)]
-        self._emit(self._told(answers, []))
-        self._send_round(answers)
-
-    def turn(self, dial: Dial) -> None:
-        """Wait and remember for so long from now on, if the dial has placed it."""
-        if _is_turnable(self.node):
-            assert isinstance(self.step, TurnableStep), "the dial has placed it"
-            self._emit(self._told([self.step.on_turn(self.state, dial)], []))
-
-    def forgo(self, told: Sequence[Promise]) -> None:
-        """Some reader has no interest in such rows. If none has, they need not be there."""
-        if self.keeps_time:
-            return
-        common = [*told]
-        for queue in self.outbound if len(self.outbound) > 1 else ():
-            common = [] if queue.unwanted is None else queue.unwanted.combined(common)
-        for queue in self.inbound:
-            asked = unwanted_of(self.node, queue.port, common)
-            if asked:
-                queue.forgo(asked)
-                if isinstance(self.step, Merge):
-                    answers = [self.step.forgo(self.state, asked)]
-                else:
-                    answers = self._closed(queue.port, asked)
-                self._emit(self._told(answers, []))
-
-    def outdate(self) -> None:
-        """Some reader has no interest in events that end before some time. If none has, nor has it."""
-        before = min(queue.outdated for queue in self.outbound)
-        if self.keeps_time or before == BEGIN:
-            return
-        for queue in self.inbound:
-            asked = outdated_of(self.node, queue.port, before)
-            if asked is not None:
-                queue.outdate(asked)
-
-    def detach(self, port: int) -> None:
-        """An input of a merge is not listened to any longer."""
-        assert isinstance(self.step, Merge), "only a merge can do without"
-        self._emit(self._told([self.step.detach(self.state, port)], []))
-
-    def add_input(self, called: str, *, heeding: bool) -> None:
-        """One more replica of the stream that a merge reads, which is to be attached."""
-        assert isinstance(self.step, Merge), "only a merge reads replicas"
-        self.step.add_input(self.state, called, heeding=heeding)
-        self._add_queue()
-
-    def _add_queue(self) -> None:
-        [stream] = self.node.inputs
-        self.inbound.append(Queue(len(self.inbound), stream.schema))
-        self.reached.append(Reached(BEGIN, BEGIN))
-
-    def restore_queues(self, queues: Sequence[tuple[Promises | None, int]]) -> None:
-        """What is of no interest of each input; of a replicated stream there may be more of them."""
-        while len(self.inbound) < len(queues):
-            self._add_queue()
-        for queue, each in zip(self.inbound, queues, strict=True):
-            queue.unwanted, queue.outdated = each
-
-    def attach(self, port: int, since: int) -> None:
-        """An input of a merge begins anew, complete from that time on."""
-        assert isinstance(self.step, Merge), "only a merge can do without"
-        self._emit(self._told([self.step.attach(self.state, port, since)], []))
-
-    def begin_anew(self) -> None:
-        """As if nothing had ever come."""
-        self.state = self.step.open()
-        self.promised = Promises.of(self.node.schema) if self.repeats else Promises()
-        self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
-        if self.passage is not None:
-            self.passage.begin_anew()
-
-    def _closed(self, port: int, told: Sequence[Promise]) -> list[Answer]:
-        """What the step says to promises, of which some may be ctis."""
-        patterns = [promise for promise in told if _is_pattern(promise)]
-        answers = []
-        if patterns and isinstance(self.step, PatternStep):
-            answers.append(self.step.on_patterns(self.state, port, patterns))
-        ctis = [each for each in told if isinstance(each, Punctuation) and each.is_cti]
-        return [*answers, *(self.step.on_punctuation(self.state, port, each) for each in ctis)]
-
-    def _emit(self, out: Batch) -> None:
-        self.rows_out += out.rows
-        if len(out):
-            for reader in self.outbound:
-                reader.put(out)
-
-    def _answers(self, port: int, batch: Batch) -> tuple[list[Answer], list[Control]]:
-        """What the step says to a batch; and what is passed on behind it."""
-        self.rows_in += batch.rows
-        said = self._said_to(port, batch.data())
-        answers = [Answer(rows=said) if isinstance(said, Batch) else said]
-        controls: list[Control] = []
-        patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
-        answers += self._closed(port, patterns)
-        for placed in batch.controls:
-            assert placed.position == batch.rows, "the edge puts control elements last"
-            if _is_pattern(placed.control):
-                continue
-            if isinstance(placed.control, Punctuation):
-                answers.append(self.step.on_punctuation(self.state, port, placed.control))
-                if self.passage is not None:
-                    controls += self.passage.on_cti(port, placed.control.before)
-            elif isinstance(placed.control, Speculative | ExternalProgress):
-                self._pass(port, placed.control, answers, controls)
-            elif isinstance(placed.control, ExternalCti) and isinstance(self.step, CountingStep):
-                answers.append(self.step.on_external_cti(self.state, port, placed.control))
-            elif isinstance(placed.control, Reached):
-                self._hear(port, placed.control, answers, controls)
-            else:
-                controls.append(self._carried(placed.control))
-        return answers, controls
-
-    def _pass(
-        self,
-        port: int,
-        told: Speculative | ExternalProgress,
-        answers: list[Answer],
-        controls: list[Control],
-    ) -> None:
-        """A guess about the time on its way round, or what one is made by: it passes, or is back."""
-        if self.passage is None:
-            assert isinstance(self.step, ClosingStep), "guesses stay on their loop"
-            answers.append(
-                self.step.on_speculative(self.state, told)
-                if isinstance(told, Speculative)
-                else self.step.on_external_progress(self.state, told)
-            )
-        elif isinstance(told, Speculative):
-            controls += self.passage.on_speculative(port, told)
-        else:
-            controls += self.passage.on_external_progress(told)
-
-    def _hear(self, port: int, told: Reached, answers: list[Answer], controls: list[Control]) -> None:
-        """The sources of one input have come so far: what follows from that, and for the readers."""
-        together = _foremost if isinstance(self.node, nodes.Merge) else _together
-        before = together(self.reached)
-        self.reached[port] = told
-        now = together(self.reached)
-        if now == before:
-            return
-        if isinstance(self.step, ToldStep):
-            answers.append(self.step.on_reached(self.state, now))
-        controls.append(_moved(self.node, now))
-
-    def _told(self, answers: list[Answer], controls: list[Control]) -> Batch:
-        """What is said by these answers, with what is given up written down."""
-        parts = [answer.rows for answer in answers if answer.rows is not None]
-        for answer in answers:
-            several = answer.given_up if isinstance(answer.given_up, tuple) else (answer.given_up,)
-            for given_up in several:
-                if given_up is not None:
-                    self._write_down(given_up)
-        # before the control elements that mark a place: a promise may stand as early as it is kept
-        promises = [promise for answer in answers for promise in answer.promises]
-        patterns = [promise for promise in promises if _is_pattern(promise)]
-        if patterns and self.repeats:
-            patterns = unsaid(self.promised, patterns, self.node.schema)
-        self.promised, told = self.promised.strengthened_by(p for p in promises if not _is_pattern(p))
-        rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
-        return rows.followed_by([*patterns, *told, *controls])
-
-    def _said_to(self, port: int, rows: Batch) -> Batch | Answer:
-        """What the step says to the rows for which its expressions have values."""
-        while True:
-            try:
-                if self.sums is None:
-                    return self.step.on_batch(self.state, port, rows)
-                assert isinstance(self.step, Aggregate), "only sums can be combined"
-                said = self.step.on_sums(self.state, rows, self.sums)
-                self.sums = None
-                return said
-            except NoValue as problem:
-                if self.on_invalid is RAISE:
-                    [element] = rows.slice(problem.row, problem.row + 1)
-                    raise problem.of(element) from problem
-                failures = problem.failures()
-            gone = np.zeros(rows.rows, dtype=np.bool_)
-            gone[list(failures)] = True
-            self._write_down(GivenUp(rows.where(gone), "no value", tuple(failures.values())))
-            # another expression of the step may fail for others: ask until none does
-            rows = rows.where(~gone)
-
-    def _write_down(self, given_up: GivenUp) -> None:
-        if given_up.error is not None and self.on_invalid is RAISE:
-            raise given_up.error
-        rows = replace(given_up.rows, payload=in_user_terms(given_up.rows.payload))
-        assert not (rows.rows and rows.controls), "counts are given up by themselves"
-        during: list[tuple[int, int]] | list[None] = [None] * len(given_up.details)
-        if rows.rows:
-            change = Changed(rows.vs, rows.old_ve, rows.new_ve)
-            # what is said of two inputs is said of pairs, which live as what comes out does
-            pairs = len(self.inbound) > 1
-            follow = self.consequences.of_output if pairs else self.consequences.of_input
-            during = follow(self.node, change).pairs()
-        for element, detail, stretch in zip(rows, given_up.details, during, strict=True):
-            self.ledger.write(
-                element, reason=given_up.reason, place=self.place, detail=detail, during=stretch
-            )
-
-    @property
-    def place(self) -> str:
-        """Which operator this is, for people: there may be one such for every source."""
-        sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
-        about = user_name(self.node.describe())
-        return f"{self.node.name} {about}".rstrip() + f" over {', '.join(sources)}"
-
-    def _carried(self, control: Control) -> Control:
-        if len(self.inbound) > 1:
-            raise PlanError(
-                f"{self.node.name} cannot align {control!r}",
-                detail=f"it reads {len(self.inbound)} streams, and the element came on one of them",
-            )
-        return control
-
-    def describe(self) -> Description:
-        """How its state stands."""
-        return self.step.describe(self.state)
-
-
-def _is_pattern(control: Control) -> TypeGuard[Promise]:
-    """Whether it is a promise about more than time, which an operator may drop."""
-    return isinstance(control, Closings) or (isinstance(control, Punctuation) and not control.is_cti)
-
-
-def _together(ports: Sequence[Reached]) -> Reached:
-    """The slowest and the furthest of several inputs."""
-    return Reached(min(each.slowest for each in ports), max(each.furthest for each in ports))
-
-
-def _foremost(ports: Sequence[Reached]) -> Reached:
-    """Of inputs that tell the same, what the one says that has come furthest."""
-    return Reached(max(each.slowest for each in ports), max(each.furthest for each in ports))
-
-
-def _moved(node: Node, reached: Reached) -> Reached:
-    """The same in the time of a node's output, which for the others is that of their input."""
-    if not isinstance(node, AlterLifetime):
-        return reached
-    times: Times = np.array([reached.slowest, reached.furthest])
-    moved = np.where(times == BEGIN, BEGIN, node.lifetime.starts(times))
-    return Reached(*moved.tolist())
-
-
-def _is_turnable(node: Node) -> bool:
-    return isinstance(node, Align | Finalize) and node.turnable
-
-
-def _goes_by_the_clock(node: Node) -> bool:
-    return isinstance(node, Align | Finalize) and node.clock is Clock.SYSTEM
-
-
-Scheduler = Callable[[Sequence[Running]], Running | None]
-
-
-def bottom_up(operators: Sequence[Running]) -> Running | None:
-    """The ready operator that is nearest to the sources; None if all is quiet."""
-    return next((operator for operator in operators if operator.ready), None)
-
-
-def fair(operators: Sequence[Running]) -> Running | None:
-    """The ready operator that has taken the least time so far; None if all is quiet.
-
-    So that of several plans for one query, which are read by a merge, each gets its share.
-    """
-    ready = (operator for operator in operators if operator.ready)
-    return min(ready, key=lambda operator: operator.spent, default=None)
+__all__ = ["Dataflow"]
 
 
 class Dataflow:
@@ -515,7 +50,7 @@ class Dataflow:
         roots: Sequence[Node],
         latencies: Mapping[Node, OutputLatency],
         *,
-        schedule: Scheduler = bottom_up,
+        schedule: Schedule = BOTTOM_UP,
         on_invalid: OnInvalid = RAISE,
         now: Now = wall_clock,
         told: bool = False,
@@ -527,7 +62,7 @@ class Dataflow:
                     f"{root.stream_name!r} has several replicas, and is not one stream",
                     hint="sw.merge(stream) makes one of them",
                 )
-        self._schedule = schedule
+        self._turns = schedule.begin()
         self.consequences = consequences or Consequences(*roots)
         self.ledger = Ledger()
         self._entrances: dict[Node, list[Queue]] = {}
@@ -589,6 +124,10 @@ class Dataflow:
         """The streams that it reads."""
         return tuple(node for node in self._entrances if isinstance(node, Source))
 
+    def entrances(self, source: Node) -> list[Queue]:
+        """The queues of a source's readers."""
+        return self._entrances[source]
+
     def push(self, source: Node, batch: Batch) -> None:
         """Put a batch into the queues of a source's readers."""
         for queue in self._entrances[source]:
@@ -638,12 +177,12 @@ class Dataflow:
 
     def _next(self, loops: Sequence[Running]) -> Running | None:
         """The operator whose turn it is. If all is quiet, loops may send something out."""
-        ready = self._schedule(self.operators)
+        ready = self._turns.next(self.operators)
         for loop in loops:
             if ready is not None:
                 break
             loop.settle()
-            ready = self._schedule(self.operators)
+            ready = self._turns.next(self.operators)
         return ready
 
     def run_sums(self) -> None:
@@ -757,3 +296,7 @@ class Dataflow:
         out = list(sink.batches)
         sink.batches.clear()
         return out
+
+
+def _goes_by_the_clock(node: Node) -> bool:
+    return isinstance(node, Align | Finalize) and node.clock is Clock.SYSTEM

@@ -14,15 +14,11 @@ from itertools import groupby, zip_longest
 from operator import index
 from typing import Any
 
-import numpy as np
-import polars as pl
-
 from slackwater.admission import Admission
 from slackwater.consistency import Dial
 from slackwater.errors import InvalidElement, OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
-from slackwater.history import History
-from slackwater.ledger import Ledger
+from slackwater.levels import HELD, Level, Method, Showing, method_for
 from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
@@ -30,97 +26,18 @@ from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
-from slackwater.rows import changelog
-from slackwater.runtime.dataflow import Dataflow, Running
+from slackwater.runtime.controlled import Controlled
+from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
+from slackwater.runtime.output import Output
 from slackwater.runtime.replicas import Entered, Replicas
-from slackwater.times import BEGIN, INF, Duration, Times
-from slackwater.validity import StreamProperties
+from slackwater.runtime.running import Running
+from slackwater.runtime.schedules import Schedule
+from slackwater.times import BEGIN, INF, Duration
 
-__all__ = ["Execution", "Inputs", "Output", "Snapshot", "Status", "run", "without_time"]
+__all__ = ["Execution", "Inputs", "Snapshot", "Status", "run", "without_time"]
 
 Inputs = Mapping[Source, Stream | Mapping[str, Stream]] | Iterable[tuple[Source, Element]]
-
-
-class Output:
-    """What a query said, in arrival order, and what becomes of it.
-
-    Iterating gives the elements. `history()` is the answer as a table, `settled()` the part of it that
-    can no longer change.
-    """
-
-    def __init__(
-        self,
-        schema: pl.Schema,
-        ledger: Ledger,
-        properties: StreamProperties | None = None,
-        *,
-        disordered: bool = False,
-    ) -> None:
-        self.batches: list[Batch] = []
-        self.ledger = ledger
-        self.schema = schema
-        self._properties = properties or StreamProperties()
-        self._disordered = disordered
-        self.promised = Promises.of(schema)
-        self.ignored: Promises | None = None
-        """which payloads are of no interest any more, if anybody has said so"""
-
-    def append(self, batch: Batch) -> None:
-        """One more batch."""
-        self.batches.append(batch)
-        self.promised.add(p.control for p in batch.controls)
-
-    @property
-    def settled_until(self) -> int:
-        """The last cti: the history before it no longer changes."""
-        return self.promised.cti
-
-    @property
-    def taken_back(self) -> int:
-        """How many rows shortened or removed an event that had been shown."""
-        return sum(batch.taken_back for batch in self.batches)
-
-    def as_batch(self) -> Batch:
-        """All elements in one batch."""
-        return Batch.concat([Batch.empty(self.schema), *self.batches])
-
-    def as_history(self) -> History:
-        """The history that the elements reconstitute to."""
-        return History.of(self.as_batch(), disordered=self._disordered)
-
-    def history(self, *, datetimes: bool = False) -> pl.DataFrame:
-        """The answer: payload columns plus vs and ve, sorted by them."""
-        return self.as_history().to_polars(datetimes=datetimes)
-
-    def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
-        """The part of the answer that can no longer change, without what is ignored."""
-        never_lengthens = self._properties.never_lengthens
-        history = self.as_history()
-        until: int | Times = self.settled_until
-        if self.promised.known:
-            until = self.promised.frontier(history.payload)
-        if self.ignored is not None:
-            # it has stayed as it was when that was said
-            is_ignored = self.ignored.frontier(history.payload) == INF
-            until = np.where(is_ignored, BEGIN, until)
-        settled = history.settled(until, never_lengthens=never_lengthens)
-        return settled.to_polars(datetimes=datetimes)
-
-    def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
-        """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
-        return changelog(self.as_batch(), datetimes=datetimes)
-
-    def __iter__(self) -> Iterator[Element]:
-        for batch in self.batches:
-            yield from batch
-
-    def __len__(self) -> int:
-        return sum(len(batch) for batch in self.batches)
-
-    def __repr__(self) -> str:
-        rows = sum(batch.rows for batch in self.batches)
-        return f"Output of {rows} rows, {self.taken_back} taken back"
 
 
 class Execution:
@@ -392,24 +309,46 @@ class Status:
     state: Description
 
 
-def run(root: Node, inputs: Inputs, *, batch: int = 1000, on_invalid: OnInvalid = RAISE) -> Output:
-    """Run the plan over the inputs, in batches of at most `batch` elements."""
+def run(
+    root: Node,
+    inputs: Inputs,
+    *,
+    batch: int = 1000,
+    on_invalid: OnInvalid = RAISE,
+    level: Level | None = None,
+    by: Method | None = None,
+    show: Showing = HELD,
+    schedule: Schedule | None = None,
+) -> Output:
+    """Run the plan over the inputs, in batches of at most `batch` elements.
+
+    With a level of consistency, a method or a schedule inputs wait in line, and operators take turns.
+    """
     try:
         size = index(batch)
     except TypeError:
         size = 0
     if size < 1:
         raise PlanError("a batch holds one element or more", detail=f"batch={batch!r}")
-    execution = Execution(root, on_invalid=on_invalid)
-    for arrival in _arrivals(execution, inputs, size):
-        execution.push(*arrival)
-    return execution.output
+    if level is None and by is None and schedule is None:
+        execution = Execution(root, on_invalid=on_invalid)
+        for arrival in _arrivals(execution, inputs, size):
+            execution.push(*arrival)
+        return execution.output
+    level, by = method_for(level, by)
+    controlled = Controlled(
+        root, level=level, by=by, show=show, schedule=schedule, on_invalid=on_invalid
+    )
+    for source, stream, _ in _arrivals(controlled, inputs, size):
+        controlled.offer(source, stream)
+    controlled.run_until_quiet()
+    return controlled.output
 
 
 Arrival = tuple[Source, Batch, str | None]
 
 
-def _arrivals(execution: Execution, inputs: Inputs, size: int) -> Iterator[Arrival]:
+def _arrivals(execution: Execution | Controlled, inputs: Inputs, size: int) -> Iterator[Arrival]:
     """Batches in the order in which they arrive."""
     sources = execution.sources
     if isinstance(inputs, Mapping):

@@ -41,7 +41,8 @@ from slackwater.promises import Promises
 from slackwater.punctuations import Promise, Punctuation
 from slackwater.rows import Unread
 from slackwater.runtime.edge import RAISE, OnInvalid
-from slackwater.runtime.run import Output, without_time
+from slackwater.runtime.output import Output
+from slackwater.runtime.run import without_time
 from slackwater.spark.beforehand import (
     require_buckets,
     require_inputs,

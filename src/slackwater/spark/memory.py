@@ -16,7 +16,7 @@ import polars as pl
 from slackwater.distributed.files import Directory
 from slackwater.distributed.latest import Upserts, View, upserts_of
 from slackwater.rows import changelog, from_changelog
-from slackwater.runtime.run import Output
+from slackwater.runtime.output import Output
 from slackwater.spark.receiving import Delivery, Keyed, Opening, Receiver
 
 __all__ = ["Memory"]

@@ -21,7 +21,7 @@ from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Cleanse, Node
-from slackwater.runtime.run import Output
+from slackwater.runtime.output import Output
 
 __all__ = ["Delivery", "Keyed", "Opening", "Receiver", "Rewrites", "Sink"]
 

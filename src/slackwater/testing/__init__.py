@@ -20,10 +20,17 @@ from slackwater.testing.drawn_history import histories
 from slackwater.testing.drawn_payload import payloads, schemas, values
 from slackwater.testing.drawn_stream import batchings, several, streams
 from slackwater.testing.example import simplest
+from slackwater.testing.visible import Anomaly, Log, State, anomalies, answer_of, every_state
 
 __all__ = [
+    "Anomaly",
+    "Log",
     "ManualClock",
+    "State",
+    "anomalies",
+    "answer_of",
     "batchings",
+    "every_state",
     "histories",
     "payloads",
     "schemas",

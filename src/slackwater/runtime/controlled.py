@@ -1,0 +1,373 @@
+"""A plan at work under a schedule, where a user may see what half of an input leads to, or may not.
+
+Inputs arrive and wait in line; an emitter lets them in, one arrival at a time, when it is its turn.
+Operators take turns with emitters and with each other, and whatever one emits is on its way at once. So
+an arrival that takes two ways through the plan is seen on one of them first, unless a method keeps the
+level: see levels.py for the methods, labels.py and tokens.py for how they work.
+
+(Who pushes batches into an `Execution` drains it: that is the method of this name, and needs no more.)
+
+Paper 5 sections 2 (emitters, queues, the scheduler) and 4 (draining).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.consistency import Clock, OutputLatency
+from slackwater.errors import PlanError
+from slackwater.events import Batch, Stream
+from slackwater.levels import (
+    HELD,
+    MARKED,
+    NO_LEVEL,
+    Drain,
+    Heeding,
+    Level,
+    Method,
+    Search,
+    Showing,
+    Tokens,
+)
+from slackwater.plan.nodes import Align, Finalize, Fixpoint, Merge, Node, Source, walk
+from slackwater.plan.properties import infer, is_disordered, output_latencies
+from slackwater.runtime.dataflow import Dataflow
+from slackwater.runtime.edge import RAISE, Edge, OnInvalid
+from slackwater.runtime.labels import Counted, Heeded, Label, Scanned, label_of, without_label
+from slackwater.runtime.output import Output
+from slackwater.runtime.queues import Queue
+from slackwater.runtime.running import Running
+from slackwater.runtime.schedules import RoundRobin, Schedule, Turns
+from slackwater.runtime.shown import Shown
+from slackwater.runtime.tokens import Beat, Metronome, Token, is_token, put_token
+
+__all__ = ["Controlled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What came at once, and when: times are numbers of arrivals, over all inputs."""
+
+    time: int
+    elements: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Emitter:
+    """What has arrived of one input and is still to be let in."""
+
+    place: int
+    name: str
+    entrances: list[Queue]
+    control: Controlled = field(repr=False)
+    line: deque[Arrival] = field(default_factory=deque)
+    emitted: list[int] = field(default_factory=lambda: [0])
+    """how many elements there are in its first arrivals"""
+    spent: float = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether somebody is in line, and may enter."""
+        return bool(self.line) and self.control.may_enter(self)
+
+    @property
+    def waiting(self) -> int:
+        """How many are in line."""
+        return len(self.line)
+
+    def run(self) -> None:
+        """Let one in."""
+        arrival = self.line.popleft()
+        self.emitted.append(self.emitted[-1] + arrival.elements)
+        for batch in arrival.batches:
+            entering = self.control.entering(self, batch)
+            for queue in self.entrances:
+                queue.put(entering)
+        self.control.has_entered(self, arrival)
+
+
+@dataclass(eq=False, slots=True)
+class Operator:
+    """An operator that chooses what it reads, waits for tokens, and passes them on."""
+
+    running: Running
+    turns: Turns
+    heeded: Heeded | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether a queue can be read, or all of them have come to a token."""
+        queues = self.running.inbound
+        some = [queue.batches[0] for queue in queues if queue.batches]
+        return len(some) == len(queues) or not all(map(is_token, some))
+
+    @property
+    def waiting(self) -> int:
+        """How many batches are in its queues."""
+        return self.running.waiting
+
+    @property
+    def spent(self) -> float:
+        """Seconds that its step has taken."""
+        return self.running.spent
+
+    def run(self) -> None:
+        """Take a batch from an input, or the token from all."""
+        running = self.running
+        some = [queue for queue in running.inbound if queue.batches and not is_token(queue.batches[0])]
+        if not some:
+            [number] = {_number(queue.batches.popleft()) for queue in running.inbound}
+            put_token(running.outbound, number)
+            return
+        queue = some[0] if len(some) == 1 else self.turns.pick(some)
+        batch = queue.take()
+        if self.heeded is None:
+            running.serve(queue.port, batch)
+            return
+        label = label_of(batch)
+        running.serve(queue.port, self.heeded.begins(running, batch))
+        self.heeded.way.leaves(label)
+
+
+def _number(token: Batch) -> int:
+    [(_, control)] = token.controls
+    assert isinstance(control, Token), "all queues have come to a token"
+    return control.number
+
+
+class Controlled:
+    """A plan whose inputs wait in line, and whose operators take turns."""
+
+    def __init__(
+        self,
+        root: Node,
+        *,
+        level: Level = NO_LEVEL,
+        by: Method | None = None,
+        show: Showing = HELD,
+        schedule: Schedule | None = None,
+        on_invalid: OnInvalid = RAISE,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        _require_controllable(root)
+        schedule = schedule or RoundRobin()
+        self._clock, self._by = clock, by
+        self._dataflow = Dataflow.of(root, on_invalid=on_invalid)
+        self.output = Output(
+            root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
+        )
+        self._shown = Shown(self.output, MARKED if by is None else show)
+        sources = self._dataflow.sources
+        self._emitters = {
+            source: Emitter(place, source.stream_name, self._dataflow.entrances(source), self)
+            for place, source in enumerate(sources)
+        }
+        self._edges = {
+            source: Edge(source, on_invalid, self.output.ledger, self._dataflow.consequences)
+            for source in sources
+        }
+        self._turns = schedule.begin()
+        self._operators = [Operator(each, self._turns) for each in self._dataflow.operators]
+        self._workers: list[Emitter | Operator] = [*self._emitters.values(), *self._operators]
+        self._arrived = 0
+        self._entered = 0
+        """the time of the latest arrival that was let in"""
+        self._is_marked = True
+        self._metronome = Metronome(by) if isinstance(by, Tokens) else None
+        self._heeded = self._labels(level, by) if isinstance(by, Heeding) else None
+
+    def _labels(self, level: Level, by: Heeding) -> Heeded:
+        queues = [queue for each in self._operators for queue in each.running.inbound]
+        inputs = len(self._emitters)
+        way = Counted.of(inputs) if by.search is Search.MULTISET else Scanned(queues)
+        heeded = Heeded(level, way, inputs)
+        for operator in self._operators:
+            operator.heeded = heeded
+            heeded.attend(operator.running)
+        return heeded
+
+    @property
+    def sources(self) -> list[Source]:
+        """The streams that it reads."""
+        return [*self._emitters]
+
+    @property
+    def beats(self) -> list[Beat]:
+        """Of every token that has come out, how long it took."""
+        return [] if self._metronome is None else self._metronome.beats
+
+    @property
+    def backlog(self) -> int:
+        """How many arrivals have not been let in."""
+        return sum(emitter.waiting for emitter in self._emitters.values())
+
+    @property
+    def on_the_way(self) -> int:
+        """How many batches are in queues."""
+        return sum(operator.waiting for operator in self._operators)
+
+    def read(self, source: Source, stream: Stream) -> Batch:
+        """Elements of a source as a batch."""
+        return self._edges[source].read(stream)
+
+    def offer(self, source: Source, stream: Stream) -> None:
+        """Elements of a source arrive, at once and after all that came before."""
+        edge = self._edges[source]
+        batch = edge.read(stream)
+        self._arrived += 1
+        arrival = Arrival(self._arrived, len(batch), tuple(edge.admit(batch)))
+        self._emitters[source].line.append(arrival)
+
+    def step(self) -> bool:
+        """One turn; whether there was anything to do."""
+        worker = self._turns.next(self._workers)
+        if worker is None:
+            return self._ends()
+        worker.run()
+        self._listen()
+        return True
+
+    def run_until_quiet(self) -> None:
+        """Until all that has arrived is worked off."""
+        while self.step():
+            pass
+
+    # what the method asks for
+
+    def may_enter(self, emitter: Emitter) -> bool:
+        """Whether the first in line may come in now."""
+        if not isinstance(self._by, Drain):
+            return True
+        oldest = min(other.line[0].time for other in self._emitters.values() if other.line)
+        return emitter.line[0].time == oldest and not any(each.ready for each in self._operators)
+
+    def entering(self, emitter: Emitter, batch: Batch) -> Batch:
+        """A batch as it is let in."""
+        if self._heeded is None:
+            return batch
+        number = len(emitter.emitted) - 1
+        return self._heeded.entering(emitter.place, number, batch, emitter.entrances)
+
+    def has_entered(self, emitter: Emitter, arrival: Arrival) -> None:
+        """An arrival is in: is it time for a token?"""
+        self._entered = max(self._entered, arrival.time)
+        self._is_marked = False
+        if self._metronome is not None:
+            if self._metronome.is_due(arrival.elements):
+                self._strike()
+            self._let_tokens_in()
+
+    def _strike(self) -> None:
+        assert self._metronome is not None, "there are tokens"
+        names = [emitter.name for emitter in self._emitters.values()]
+        self._metronome.strike(names, self._entered, self._clock())
+
+    def _let_tokens_in(self) -> None:
+        """Those that are due where they are due."""
+        metronome = self._metronome
+        assert metronome is not None, "there are tokens"
+        for emitter in self._emitters.values():
+            due = metronome.due.setdefault(emitter.name, deque())
+            while due:
+                number, at = due[0]
+                if metronome.tokens.in_step and emitter.line and emitter.line[0].time <= at:
+                    break
+                due.popleft()
+                metronome.offsets[number][emitter.name] = emitter.emitted[-1]
+                put_token(emitter.entrances, number)
+
+    def _listen(self) -> None:
+        """What has come out in this turn."""
+        said = self._dataflow.take_output()
+        if self._metronome is not None:
+            for batch in said:
+                if not is_token(batch):
+                    self._shown.say(batch)
+                    continue
+                number = _number(batch)
+                offsets = self._metronome.comes_out(number, self.backlog, self._clock())
+                self._shown.mark(offsets, number)
+        elif self._heeded is not None:
+            self._heed(said, self._heeded)
+        else:
+            for batch in said:
+                self._shown.say(batch)
+            if isinstance(self._by, Drain) and not self._is_marked and self._is_quiet():
+                self._mark_all()
+
+    def _heed(self, said: Sequence[Batch], heeded: Heeded) -> None:
+        for batch in said:
+            label = label_of(batch)
+            heeded.hears(label)
+            bare = without_label(batch)
+            if len(bare):
+                name = self._named(label)
+                self._shown.say(bare, (name, label.number))
+        if heeded.pending and heeded.is_right():
+            prefix = heeded.prefix([emitter.name for emitter in self._emitters.values()])
+            emitters = self._emitters.values()
+            offsets = {e.name: e.emitted[prefix[e.name]] for e in emitters if e.name in prefix}
+            self._shown.mark(offsets)
+            heeded.pending.clear()
+
+    def _named(self, label: Label) -> str:
+        return [*self._emitters.values()][label.origin].name
+
+    def _is_quiet(self) -> bool:
+        return not any(operator.ready for operator in self._operators)
+
+    def _mark_all(self) -> None:
+        self._shown.mark({each.name: each.emitted[-1] for each in self._emitters.values()})
+        self._is_marked = True
+
+    def _ends(self) -> bool:
+        """All is quiet: what is not behind a token gets one."""
+        if self._metronome is None or not self._metronome.since:
+            return False
+        self._strike()
+        self._let_tokens_in()
+        self._listen()
+        return True
+
+
+def _require_controllable(root: Node) -> None:
+    """Refuse plans of which no operator alone knows when a prefix is worked off."""
+    names = [node.stream_name for node in walk(root) if isinstance(node, Source)]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(
+                f"two streams are called {name!r}",
+                detail="what is shown names the prefix of each",
+                hint="sw.stream(..., name=...)",
+            )
+    hint = "push batches into query.open(): what is shown after each is right"
+    for node in walk(root):
+        if isinstance(node, Fixpoint):
+            raise PlanError(
+                "a schedule for a plan with a loop",
+                detail="what goes round ends when all is quiet, and not when a token comes",
+                hint=hint,
+            )
+        if isinstance(node, Merge):
+            raise PlanError(
+                "a schedule for a plan with a merge",
+                detail="it goes as far as the input that is furthest, and waits for none",
+                hint=hint,
+            )
+        if isinstance(node, Align | Finalize) and node.clock is Clock.SYSTEM:
+            raise PlanError(
+                f"a schedule for a plan in which {node.name} goes by the clock",
+                detail="what it says is no answer to a prefix of the input alone",
+                hint=hint,
+            )
+    for node, latency in output_latencies(root).items():
+        if latency is not OutputLatency.EAGER and not isinstance(node, Source):
+            raise PlanError(
+                f"a level of consistency at output latency {latency.value!r}",
+                detail=f"{node.name} shows less than the answer to its input",
+                hint="leave latency() out: sw.EAGER",
+            )

@@ -1,0 +1,125 @@
+"""What a query said, in arrival order, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from slackwater.events import Batch, Element
+from slackwater.history import History
+from slackwater.ledger import Ledger
+from slackwater.promises import Promises
+from slackwater.rows import changelog
+from slackwater.times import BEGIN, INF, Times
+from slackwater.validity import StreamProperties
+
+__all__ = ["Mark", "Origin", "Output"]
+
+Origin: TypeAlias = tuple[str, int]
+"""an input, and which of its arrivals: what something is actively derived from"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state of the output that keeps the level of consistency."""
+
+    said: int
+    """how many elements had been said"""
+    offsets: Mapping[str, int]
+    """of each input, how many of its elements make the prefix; empty where the level speaks of none"""
+    token: int | None = None
+    """which token came out, if one did"""
+
+
+class Output:
+    """What a query said, in arrival order, and what becomes of it.
+
+    Iterating gives the elements. `history()` is the answer as a table, `settled()` the part of it that
+    can no longer change.
+    """
+
+    def __init__(
+        self,
+        schema: pl.Schema,
+        ledger: Ledger,
+        properties: StreamProperties | None = None,
+        *,
+        disordered: bool = False,
+    ) -> None:
+        self.batches: list[Batch] = []
+        self.ledger = ledger
+        self.schema = schema
+        self._properties = properties or StreamProperties()
+        self._disordered = disordered
+        self.promised = Promises.of(schema)
+        self.ignored: Promises | None = None
+        """which payloads are of no interest any more, if anybody has said so"""
+        self.marks: list[Mark] = []
+        """the states that are known to be right, where a level of consistency is kept"""
+        self.origins: list[tuple[int, Origin]] = []
+        """where labels are heeded: what comes behind so many elements is actively derived from there"""
+
+    def append(self, batch: Batch) -> None:
+        """One more batch."""
+        self.batches.append(batch)
+        self.promised.add(p.control for p in batch.controls)
+
+    @property
+    def settled_until(self) -> int:
+        """The last cti: the history before it no longer changes."""
+        return self.promised.cti
+
+    @property
+    def taken_back(self) -> int:
+        """How many rows shortened or removed an event that had been shown."""
+        return sum(batch.taken_back for batch in self.batches)
+
+    def as_batch(self) -> Batch:
+        """All elements in one batch."""
+        return Batch.concat([Batch.empty(self.schema), *self.batches])
+
+    def as_history(self) -> History:
+        """The history that the elements reconstitute to."""
+        return History.of(self.as_batch(), disordered=self._disordered)
+
+    def history(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """The answer: payload columns plus vs and ve, sorted by them."""
+        return self.as_history().to_polars(datetimes=datetimes)
+
+    def settled(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """The part of the answer that can no longer change, without what is ignored."""
+        never_lengthens = self._properties.never_lengthens
+        history = self.as_history()
+        until: int | Times = self.settled_until
+        if self.promised.known:
+            until = self.promised.frontier(history.payload)
+        if self.ignored is not None:
+            # it has stayed as it was when that was said
+            is_ignored = self.ignored.frontier(history.payload) == INF
+            until = np.where(is_ignored, BEGIN, until)
+        settled = history.settled(until, never_lengthens=never_lengthens)
+        return settled.to_polars(datetimes=datetimes)
+
+    def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
+        """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
+        return changelog(self.as_batch(), datetimes=datetimes)
+
+    def until(self, mark: Mark) -> History:
+        """The history that had been said when the output was right."""
+        said = next(self.as_batch().split(mark.said)) if mark.said else Batch.empty(self.schema)
+        return History.of(said, disordered=self._disordered)
+
+    def __iter__(self) -> Iterator[Element]:
+        for batch in self.batches:
+            yield from batch
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch in self.batches)
+
+    def __repr__(self) -> str:
+        rows = sum(batch.rows for batch in self.batches)
+        return f"Output of {rows} rows, {self.taken_back} taken back"

@@ -1,0 +1,48 @@
+"""What is shown: at once, or held until it is known to be right; and the states that are.
+
+A mark says how much had been said when the output was right, and to which prefix of every input it is
+the answer: an offset, a number of elements, for each.
+
+Paper 5 section 4 (buffering, or annotation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slackwater.events import Batch
+from slackwater.levels import HELD, Showing
+from slackwater.runtime.output import Mark, Origin, Output
+
+__all__ = ["Shown"]
+
+
+@dataclass(slots=True)
+class Shown:
+    """What goes to the user, and what waits."""
+
+    output: Output
+    showing: Showing
+    said: int = 0
+    waiting: list[tuple[Batch, Origin | None]] = field(default_factory=list)
+
+    def say(self, batch: Batch, origin: Origin | None = None) -> None:
+        """The query says something more."""
+        if self.showing is HELD:
+            self.waiting.append((batch, origin))
+        else:
+            self._show(batch, origin)
+
+    def mark(self, offsets: Mapping[str, int], token: int | None = None) -> None:
+        """Now the output is right."""
+        for batch, origin in self.waiting:
+            self._show(batch, origin)
+        self.waiting.clear()
+        self.output.marks.append(Mark(self.said, offsets, token))
+
+    def _show(self, batch: Batch, origin: Origin | None) -> None:
+        self.output.append(batch)
+        if origin is not None:
+            self.output.origins.append((self.said, origin))
+        self.said += len(batch)

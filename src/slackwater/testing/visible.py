@@ -1,0 +1,224 @@
+"""What a user saw, and whether it kept a level of consistency: a checker for any system's log.
+
+A log holds what entered, what was said, and which states of the output a user could see. A state is what
+had been said up to some point. It may name its *offsets*, how much of every input it claims to answer;
+if it does not, a prefix is looked for, which is for small logs only.
+
+    log = Log({"a": elements}, said, visible=[State(3, {"a": 2}), State(5, {"a": 4})])
+    anomalies(log, sw.INPUT_PREFIX_CONSISTENT, answer)
+
+`answer` recomputes a query from prefixes of its inputs; `answer_of(query, ...)` does so by its meaning.
+Definitions 3 and 4 are decided from inputs and output alone. 1 and 2 speak of what is actively derived
+from what, which nobody sees from outside: then the log has to say so of everything that was said.
+
+Paper 5 section 3 (Definitions 1 to 4), erratum 28. Judging whether a log *could* be right is all that is
+done here; how to get one that is, levels.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+
+from slackwater.errors import PlanError
+from slackwater.events import Batch, Element, Stream
+from slackwater.history import History
+from slackwater.levels import (
+    INPUT_PREFIX_CONSISTENT,
+    INPUT_PREFIX_UPDATE_COMPLETE,
+    SYNCHRONIZED_INPUT_PREFIX_CONSISTENT,
+    UPDATE_COMPLETE,
+    Level,
+)
+from slackwater.plan.nodes import Source
+from slackwater.query import Query
+from slackwater.runtime import Output
+
+__all__ = ["Anomaly", "Log", "State", "anomalies", "answer_of", "every_state"]
+
+Prefix = Mapping[str, Sequence[Element]]
+Answer = Callable[[Prefix], History]
+Origin = tuple[str, int]
+
+MANY = 10_000
+"""so many prefixes are tried, and no more"""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state of the output that a user could see: all that had been said by then."""
+
+    said: int
+    """how many elements"""
+    offsets: Mapping[str, int] | None = None
+    """how much of every input it claims to answer"""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What entered, what was said, what was seen."""
+
+    inputs: Mapping[str, Sequence[Element]]
+    """of each input what had entered, in order"""
+    said: Sequence[Element]
+    visible: Sequence[State]
+    times: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """of each input when its elements arrived, by one clock: for synchronized inputs"""
+    origins: Sequence[Origin] = ()
+    """of each element that was said, the input and the arrival that it is actively derived from"""
+
+    @classmethod
+    def of(
+        cls,
+        output: Output,
+        inputs: Mapping[Query, Stream],
+        *,
+        times: Mapping[Query, Sequence[int]] | None = None,
+        every: bool = False,
+    ) -> Log:
+        """What was seen of a run in this process: the states that are marked, or with `every` any."""
+        told = {_name(query): list(Batch.of(given, query.schema)) for query, given in inputs.items()}
+        said = list(output)
+        states = [State(mark.said, mark.offsets or None) for mark in output.marks]
+        starts = [*output.origins, (len(said), ("", 0))]
+        origins = [origin for (start, origin), (stop, _) in pairwise(starts) for _ in range(start, stop)]
+        arrived = {_name(query): [*given] for query, given in (times or {}).items()}
+        log = cls(told, said, states, arrived, origins)
+        return every_state(log) if every else log
+
+
+def _name(query: Query) -> str:
+    assert isinstance(query.node, Source), "inputs are given by the streams themselves"
+    return query.node.stream_name
+
+
+def every_state(log: Log) -> Log:
+    """As if the user had looked after every element."""
+    return Log(
+        log.inputs, log.said, [State(n) for n in range(len(log.said) + 1)], log.times, log.origins
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """A state that a user should not have seen."""
+
+    state: State
+    why: str
+
+
+def answer_of(query: Query, *sources: Query) -> Answer:
+    """What a query means, by the names of its streams."""
+
+    def answer(prefix: Prefix) -> History:
+        return query.meaning({source: prefix[_name(source)] for source in sources})
+
+    return answer
+
+
+def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anomaly]:
+    """The visible states that do not keep a level."""
+    if level in (UPDATE_COMPLETE, INPUT_PREFIX_UPDATE_COMPLETE):
+        if len(log.origins) != len(log.said):
+            raise PlanError(
+                f"nobody can tell from outside whether a state is {level.value}",
+                detail=f"of {len(log.said)} elements it is known of {len(log.origins)} from where",
+                hint="give the log origins; or ask for INPUT_PREFIX_CONSISTENT",
+            )
+        find = _torn if level is UPDATE_COMPLETE else _out_of_order
+        return [Anomaly(state, why) for state in log.visible if (why := find(log, state))]
+    if level not in (INPUT_PREFIX_CONSISTENT, SYNCHRONIZED_INPUT_PREFIX_CONSISTENT):
+        return []
+    if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT and set(log.times) != set(log.inputs):
+        raise PlanError(
+            "whether inputs are at one time is not known",
+            detail=f"it is said when elements arrived of {sorted(log.times)}, of {sorted(log.inputs)}",
+            hint="give the log times",
+        )
+    if answer is None:
+        raise PlanError(f"whether a state is {level.value} is found by recomputation", hint="answer=")
+    found = []
+    known: dict[tuple[int, ...], History] = {}
+    for state in log.visible:
+        why = _unanswered(log, state, level, answer, known)
+        if why:
+            found.append(Anomaly(state, why))
+    return found
+
+
+def _torn(log: Log, state: State) -> str:
+    """Definition 1: nothing comes later from an arrival from which something is there."""
+    later = {*log.origins[state.said :]}
+    for origin in log.origins[: state.said]:
+        if origin in later:
+            return f"more follows from arrival {origin[1]} of {origin[0]}"
+    return ""
+
+
+def _out_of_order(log: Log, state: State) -> str:
+    """Definition 2: there is, for each input, an arrival up to which all is there, and nothing else."""
+    latest: dict[str, int] = {}
+    for name, number in log.origins[: state.said]:
+        latest[name] = max(number, latest.get(name, 0))
+    for name, number in log.origins[state.said :]:
+        if number <= latest.get(name, 0):
+            return f"something of arrival {latest[name]} of {name} is there, and not all of {number}"
+    return ""
+
+
+def _unanswered(
+    log: Log, state: State, level: Level, answer: Answer, known: dict[tuple[int, ...], History]
+) -> str:
+    """Definitions 3 and 4: it is the answer to a prefix of every input, perhaps at one time."""
+    history = History.of(log.said[: state.said], answer({n: [] for n in log.inputs}).schema)
+    names = list(log.inputs)
+    if state.offsets is not None:
+        offsets = [state.offsets[name] for name in names]
+        if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT and not _at_one_time(log, names, offsets):
+            return f"inputs are not at one time at {dict(state.offsets)}"
+        tries: Iterator[tuple[int, ...]] = iter([tuple(offsets)])
+    else:
+        tries = _prefixes(log, names, level)
+    for each in tries:
+        if each not in known:
+            prefix = {n: log.inputs[n][:count] for n, count in zip(names, each, strict=True)}
+            known[each] = answer(prefix)
+        if known[each] == history:
+            return ""
+    claimed = "any prefix" if state.offsets is None else f"the prefix {dict(state.offsets)}"
+    return f"it is not the answer to {claimed}: {history.rows()}"
+
+
+def _prefixes(log: Log, names: Sequence[str], level: Level) -> Iterator[tuple[int, ...]]:
+    """All of them, or those at one time."""
+    if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT:
+        for time in sorted({BEFORE, *(t for name in names for t in log.times[name])}):
+            yield tuple(sum(t <= time for t in log.times[name]) for name in names)
+        return
+    count = 1
+    for name in names:
+        count *= len(log.inputs[name]) + 1
+    if count > MANY:
+        raise PlanError(
+            "a prefix is looked for in small logs only",
+            detail=f"there are {count} of them",
+            hint="let the states name their offsets",
+        )
+    yield from product(*(range(len(log.inputs[name]) + 1) for name in names))
+
+
+BEFORE = -(2**63)
+"""nothing had arrived"""
+
+
+def _at_one_time(log: Log, names: Sequence[str], offsets: Sequence[int]) -> bool:
+    """Whether there is a time by which exactly so much of every input had arrived."""
+    latest, next_one = BEFORE, None
+    for name, offset in zip(names, offsets, strict=True):
+        times = log.times[name]
+        if offset:
+            latest = max(latest, times[offset - 1])
+        if offset < len(times):
+            next_one = times[offset] if next_one is None else min(next_one, times[offset])
+    return next_one is None or latest < next_one

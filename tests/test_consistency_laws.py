@@ -1,0 +1,149 @@
+"""Laws of consistency: under every schedule, what is marked is the answer to the prefix that it names.
+
+Two families, as ever: methods against a recomputation from the prefix (the checker decides), and the
+output of every method against the oracle in the end. Plans are those of the laws of operators, each
+given a second way through: what is drawn is also joined with, or united with, itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.laws import CASES, Case
+
+import slackwater as sw
+from slackwater.errors import PlanError
+from slackwater.events import Element
+from slackwater.plan import nodes
+from slackwater.testing import histories, streams
+from slackwater.testing.visible import Log, anomalies, answer_of
+
+
+def _ways(case: Case) -> dict[str, sw.Query]:
+    """The plan, with a second way for what it reads."""
+    query = case.query
+    return {
+        "alone": query,
+        "and again": query.union(query.select(*query.schema.names())),
+        "without itself": query.join(query, on=query.schema.names()[0], how="anti"),
+    }
+
+
+def _is_controllable(case: Case) -> bool:
+    """Plans of which every answer is that to a prefix: no loops, no merges, no clocks, nothing held."""
+    waiting = (nodes.Align, nodes.Cleanse, nodes.Sort, nodes.Finalize, nodes.Consistency)
+    refused = (nodes.Fixpoint, nodes.Merge, nodes.Latency, nodes.GroupApply)
+    return not any(isinstance(each, (*waiting, *refused)) for each in nodes.walk(case.query.node))
+
+
+CONTROLLED = [name for name, case in CASES.items() if _is_controllable(case())]
+METHODS: list[sw.levels.Method] = [
+    sw.Heeding(),
+    sw.Heeding(sw.Search.SCAN),
+    sw.Tokens(1),
+    sw.Tokens(3),
+    sw.Tokens(2, in_step=True),
+    sw.Tokens(sw.Adaptive(first=2, most=4)),
+    sw.Drain(),
+]
+FEW = settings(max_examples=max(4, settings().max_examples // 50))
+
+
+def _drawn(data: st.DataObject, case: Case) -> dict[sw.Query, list[Element]]:
+    told = {}
+    for source in case.sources:
+        history = data.draw(histories(source.schema, unbounded=case.unbounded))
+        told[source] = list(data.draw(streams(history, unbounded=case.unbounded, adjusts=case.adjusts)))
+    return told
+
+
+@pytest.mark.parametrize("name", CONTROLLED)
+def test_what_is_marked_is_the_answer_to_the_prefix_that_it_names(name: str) -> None:
+    case = CASES[name]()
+    ways = _ways(case)
+
+    @FEW
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        inputs = _drawn(data, case)
+        query = ways[data.draw(st.sampled_from([*ways]))]
+        by = data.draw(st.sampled_from(METHODS))
+        schedule: Any = data.draw(
+            st.one_of(st.builds(sw.Shuffled, st.integers(0, 999)), st.just(sw.RoundRobin()))
+        )
+        show = data.draw(st.sampled_from([sw.HELD, sw.MARKED]))
+        out = query.run(inputs, batch=data.draw(st.integers(1, 3)), by=by, schedule=schedule, show=show)
+        found = anomalies(
+            Log.of(out, inputs), sw.INPUT_PREFIX_CONSISTENT, answer_of(query, *case.sources)
+        )
+        assert not found, (by, schedule, found[0])
+        assert out.as_history() == query.meaning(inputs)
+        if any(inputs.values()) and not isinstance(by, sw.Heeding):
+            assert out.marks[-1].said == len(out)
+            assert dict(out.marks[-1].offsets) == {
+                source.node.stream_name: len(each)  # type: ignore[attr-defined]
+                for source, each in inputs.items()
+            }
+        if isinstance(by, sw.Tokens):
+            tokens = [mark.token for mark in out.marks]
+            assert tokens == [*range(1, len(tokens) + 1)], "one right state for every token"
+
+    law()
+
+
+@pytest.mark.parametrize("level", [sw.UPDATE_COMPLETE, sw.INPUT_PREFIX_UPDATE_COMPLETE])
+@FEW
+@given(data=st.data())
+def test_labels_keep_the_weaker_levels(level: sw.Level, data: st.DataObject) -> None:
+    case = CASES[data.draw(st.sampled_from(CONTROLLED))]()
+    query = _ways(case)["and again"]
+    inputs = _drawn(data, case)
+    schedule = sw.Shuffled(data.draw(st.integers(0, 999)))
+    out = query.run(inputs, batch=1, level=level, by=sw.Heeding(), schedule=schedule)
+    assert not anomalies(Log.of(out, inputs), level)
+
+
+def _controllable_refusals() -> dict[str, sw.Query]:
+    s = sw.stream({"k": int}, name="s")
+    hop = {"k": int}
+    return {
+        "with a loop": sw.fixpoint(lambda r: s.union(r).distinct(), schema=hop),
+        "with a merge": sw.merge(s, s.shift(1).shift(-1)),
+        "by the clock": s.align(5, clock="system"),
+        "at output latency": s.distinct().latency(sw.ORDER_PRESERVING),
+        "called 's'": s.union(sw.stream({"k": int}, name="s")),
+    }
+
+
+@pytest.mark.parametrize("why", _controllable_refusals())
+def test_what_cannot_keep_a_level_is_refused(why: str) -> None:
+    query = _controllable_refusals()[why]
+    with pytest.raises(PlanError, match=why):
+        query.run([], by=sw.Tokens(1))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"level": sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT, "by": sw.Heeding()},
+        {"level": sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT, "by": sw.Tokens(5)},
+        {"level": sw.NO_LEVEL, "by": sw.Tokens(5)},
+        {"by": 5},
+    ],
+    ids=str,
+)
+def test_levels_that_a_method_cannot_keep_are_refused(asked: dict[str, Any]) -> None:
+    s = sw.stream({"k": int}, name="s")
+    with pytest.raises(PlanError):
+        s.distinct().run({s: []}, **asked)
+
+
+def test_periods_that_are_none_are_refused() -> None:
+    for every in (0, -1, 1.5, "often"):
+        with pytest.raises(PlanError, match="between two tokens"):
+            sw.Tokens(every)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="between the least and the most"):
+        sw.Adaptive(first=5, least=10)
