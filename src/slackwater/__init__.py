@@ -103,6 +103,7 @@ from slackwater.plan.aggregations import (
 from slackwater.plan.functions import function
 from slackwater.plan.knowledge import all_reported, domain, ordered_by, unique
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
+from slackwater.plan.matching import PAST_LAST_ROW, TO_NEXT_ROW, AfterMatch, matched, previous
 from slackwater.policies import Progress, progress
 from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
@@ -133,12 +134,14 @@ __all__ = [
     "MIDDLE",
     "NO_LEVEL",
     "ORDER_PRESERVING",
+    "PAST_LAST_ROW",
     "PERFECTNESS_PRESERVING",
     "QUARANTINE",
     "RAISE",
     "STOP",
     "STRONG",
     "SYNCHRONIZED_INPUT_PREFIX_CONSISTENT",
+    "TO_NEXT_ROW",
     "ULTRA",
     "UPDATE_COMPLETE",
     "VE",
@@ -146,6 +149,7 @@ __all__ = [
     "WITH_LEADER",
     "Adaptive",
     "Adjust",
+    "AfterMatch",
     "Batch",
     "BottomUp",
     "Closings",
@@ -209,6 +213,7 @@ __all__ = [
     "insert",
     "last",
     "least",
+    "matched",
     "max",
     "merge",
     "merge_policy",
@@ -217,6 +222,7 @@ __all__ = [
     "one_of",
     "ordered_by",
     "percentile",
+    "previous",
     "product",
     "progress",
     "punctuation",

@@ -21,6 +21,7 @@ from slackwater.operators.deletes import Deletes
 from slackwater.operators.finalize import finalize
 from slackwater.operators.fixpoint import Fixpoint
 from slackwater.operators.join import Join
+from slackwater.operators.match import Match
 from slackwater.operators.merge import Merge
 from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.punctuate import punctuate
@@ -45,6 +46,7 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Chop: Chop,
     nodes.ClipBy: ClipBy,
     nodes.Session: Session,
+    nodes.Match: Match,
     nodes.Union: Union,
     nodes.Sort: Sort,
     nodes.Cleanse: cleanse,
