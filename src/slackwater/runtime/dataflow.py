@@ -201,7 +201,11 @@ class Running:
     @property
     def ready(self) -> bool:
         """Whether there is something to do."""
-        return any(queue.batches for queue in self.inbound)
+        # a loop, since this is asked of all operators before every turn
+        for queue in self.inbound:  # noqa: SIM110
+            if queue.batches:
+                return True
+        return False
 
     def run(self) -> None:
         """Take one batch from the first queue that has one, and emit what follows from it."""
@@ -221,10 +225,14 @@ class Running:
                 self.inbound[port].outdate(before)
 
     def _send_round(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            if answer.back is not None:
-                for reader in self.back:
-                    reader.put(answer.back)
+        """All in one batch: what is said to a guess that came behind rows goes behind them."""
+        round_ = [answer.back for answer in answers if answer.back is not None]
+        if not round_:
+            return
+        back = Batch.concat(round_)
+        assert all(each.position == back.rows for each in back.controls), "rows go before the guess"
+        for reader in self.back:
+            reader.put(back)
 
     def wake(self) -> None:
         """Something has come from outside."""
@@ -328,8 +336,9 @@ class Running:
         said = self._said_to(port, batch.data())
         answers = [Answer(rows=said) if isinstance(said, Batch) else said]
         controls: list[Control] = []
-        patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
-        answers += self._closed(port, patterns)
+        if batch.controls:
+            patterns = [each.control for each in batch.controls if _is_pattern(each.control)]
+            answers += self._closed(port, patterns)
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
             if _is_pattern(placed.control):
@@ -384,17 +393,20 @@ class Running:
         """What is said by these answers, with what is given up written down."""
         parts = [answer.rows for answer in answers if answer.rows is not None]
         for answer in answers:
+            if answer.given_up is None:
+                continue
             several = answer.given_up if isinstance(answer.given_up, tuple) else (answer.given_up,)
             for given_up in several:
-                if given_up is not None:
-                    self._write_down(given_up)
+                self._write_down(given_up)
         # before the control elements that mark a place: a promise may stand as early as it is kept
         promises = [promise for answer in answers for promise in answer.promises]
+        rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
+        if not promises:
+            return rows.followed_by(controls)
         patterns = [promise for promise in promises if _is_pattern(promise)]
         if patterns and self.repeats:
             patterns = unsaid(self.promised, patterns, self.node.schema)
         self.promised, told = self.promised.strengthened_by(p for p in promises if not _is_pattern(p))
-        rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
         return rows.followed_by([*patterns, *told, *controls])
 
     def _said_to(self, port: int, rows: Batch) -> Batch | Answer:
@@ -635,6 +647,22 @@ class Dataflow:
                 queue.batches.append(Batch.empty(child.schema))
             while (ready := self._next(loops)) is not None:
                 ready.run()
+
+    def wake(self) -> None:
+        """Tell loops that something has come from outside; `run_until_quiet` does it by itself."""
+        for operator in self.operators:
+            if operator.back:
+                operator.wake()
+
+    def step(self) -> bool:
+        """Let one operator run; whether there was anything to do.
+
+        Between two steps more may be pushed: what is on a loop goes on beside it.
+        """
+        ready = self._next([operator for operator in self.operators if operator.back])
+        if ready is not None:
+            ready.run()
+        return ready is not None
 
     def _next(self, loops: Sequence[Running]) -> Running | None:
         """The operator whose turn it is. If all is quiet, loops may send something out."""
