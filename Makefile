@@ -8,7 +8,7 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test laws laws-spark kills failover soak check types bench bench-operators bench-promises bench-merge bench-spark lock clean
+.PHONY: help setup java demo test laws laws-spark kills failover soak check types bench bench-operators bench-promises bench-merge bench-recursion bench-spark lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
@@ -19,7 +19,7 @@ help:
 	@echo 'make failover  three replicas on Spark, two killed, and the answer that goes on'
 	@echo 'make soak    a query on Spark for MINUTES=20 at a steady rate, and what memory it takes'
 	@echo 'make check   lint, format, types, layers'
-	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-promises; bench-merge; bench-spark)'
+	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-promises; bench-merge; bench-recursion; bench-spark)'
 	@echo 'make setup   only make .venv'
 	@echo 'make lock    resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)'
 	@echo 'make clean   remove .venv and every cache'
@@ -83,6 +83,9 @@ bench-promises: $(READY)
 
 bench-merge: $(READY)
 	@$(BIN)/python -m benchmarks.merge --figures $(FIGURES)
+
+bench-recursion: $(READY)
+	@$(BIN)/python -m benchmarks.recursion --figures $(FIGURES)
 
 bench-spark: java $(READY)
 	@$(BIN)/python -m benchmarks.spark

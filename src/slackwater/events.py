@@ -363,11 +363,14 @@ class Batch:
 
     def data(self) -> Batch:
         """The same rows without control elements."""
-        return replace(self, controls=())
+        return Batch(self.vs, self.old_ve, self.new_ve, self.payload) if self.controls else self
 
     def followed_by(self, controls: Iterable[Control]) -> Batch:
         """The same rows with these control elements after all of them, replacing its own."""
-        return replace(self, controls=tuple(Placed(self.rows, control) for control in controls))
+        placed = tuple([Placed(self.rows, control) for control in controls])
+        if not placed and not self.controls:
+            return self
+        return Batch(self.vs, self.old_ve, self.new_ve, self.payload, placed)
 
     def split(self, size: int) -> Iterator[Batch]:
         """Consecutive batches of at most `size` elements, control elements counted.

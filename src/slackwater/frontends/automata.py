@@ -79,7 +79,8 @@ def automaton(
     )
     # what may be done with each symbol, whatever came before it: not on the loop
     moves = plain.join(rules, on=_SYMBOL)
-    moves = moves.select(*moves.schema, **{_BEFORE: pl.col(_AT) - 1})
+    kept = [name for name in moves.schema if name != _SYMBOL]
+    moves = moves.select(*kept, **{_BEFORE: pl.col(_AT) - 1})
     state = transitions.schema[before]
     seeds = plain.select(
         begin=pl.col(_AT),

@@ -41,6 +41,8 @@ _SPARSE = 8
 """if there are so many times as many keys as events, these are sorted, and the others not looked at"""
 _MOST_ROOM = 4
 """a pool so many times as large as what is needed is given back"""
+_KEPT = 16_384
+"""... but not below so many rows, half a megabyte: what comes next is likely to need them again"""
 
 
 class Changes(NamedTuple):
@@ -198,7 +200,7 @@ class LiveEvents:
         self.count, self.top = len(events), 0
         # as much again comes before the next time
         needed = 2 * kernel.room_needed(self.slabs, key)
-        if needed * _MOST_ROOM < len(self.pool):
+        if max(needed, _KEPT) * _MOST_ROOM < len(self.pool):
             self.pool, self.latest = self.pool[:0], self.latest[:0]
         self._grow(needed)
         self.top = kernel.rebuild(self.slabs, self.pool, self.latest, key, events)
@@ -253,8 +255,12 @@ class LiveEvents:
     def renumber(self, alive: Mask) -> None:
         """Other keys are gone, and these are numbered from 0."""
         kept = self.slabs[: len(alive)][alive]
-        self.slabs = _lines(len(kept))
-        self.slabs[:] = kept
+        if len(self.slabs) > _MOST_ROOM * max(len(kept), _KEPT):
+            self.slabs = _lines(len(kept))
+        else:
+            # as many may come before the next time: memory from the system is touched page by page
+            self.slabs[len(kept) :] = 0
+        self.slabs[: len(kept)] = kept
 
 
 def _lines(rows: int) -> Ints:

@@ -20,11 +20,10 @@ Paper 4 Table 3 (project: projPs); paper 1b section 4.1 (stateless operators).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
-import polars as pl
-
+from slackwater.columns import framed
 from slackwater.events import Batch
 from slackwater.operators.projection import Apart, projected
 from slackwater.operators.step import Answer, Description
@@ -66,8 +65,8 @@ class Select:
         if not rows.rows:
             # batches that only carry promises are many, on loops above all
             return Batch.empty(self.node.schema)
-        columns = {name: formula.values(rows.payload) for name, formula in self.columns.items()}
-        return replace(rows, payload=pl.DataFrame(columns))
+        columns = [formula.values(rows.payload).alias(name) for name, formula in self.columns.items()]
+        return Batch(rows.vs, rows.old_ve, rows.new_ve, framed(columns, rows.rows))
 
     def on_punctuation(self, state: Apart, port: int, punctuation: Punctuation) -> Answer:
         """Sync times are kept, so a promise about them is."""

@@ -25,29 +25,26 @@ In time, this happens on every stretch between two endpoints of a key's candidat
 stretches that say the same are one row. A row that began before the cti keeps its start.
 
 Candidates and what is said are kept until they end behind the cti. A batch costs as much as the keys
-that it touches have candidates.
+that it touches have candidates (kernels/choices.py).
 
 Paper 3 section 6, erratum 25; docs/design/2026-11-18-recursion.md.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
-from slackwater.columns import framed, taken
+from slackwater.columns import column_of, framed, stacked, taken
 from slackwater.events import Batch
+from slackwater.kernels import choices
+from slackwater.kernels.choices import COLUMNS, PLACE, RANK, ROW, VE, VS
 from slackwater.kernels.grouping import Keys
-from slackwater.kernels.pairs import ROW, SIZE, START, VE, VS
 from slackwater.operators.live_events import LiveEvents
 from slackwater.operators.payload_store import Payloads
 from slackwater.plan.nodes import Best
@@ -57,27 +54,8 @@ __all__ = ["Support"]
 
 Ints = npt.NDArray[np.int64]
 
-
-class Stretch(NamedTuple):
-    """A stretch of time in which a key has this value and rank; `row` is where the value is found."""
-
-    vs: int
-    ve: int
-    place: int
-    """the place of the value among those that are compared: less is better"""
-    rank: int
-    row: int
-
-
-class Change(NamedTuple):
-    """What is to be said of a key: an event of this value and rank ends elsewhere now."""
-
-    key: int
-    vs: int
-    old_ve: int
-    new_ve: int
-    rank: int
-    row: int
+kernel: Any = choices
+"""compiled functions, which mypy cannot follow"""
 
 
 @dataclass(slots=True)
@@ -139,37 +117,38 @@ class Support:
 
     def _told(self, keys: Ints, stretches: list[list[tuple[int, int]]]) -> Batch:
         """How what is said of some keys changes in these stretches."""
-        candidates, said = self._lives(self.candidates, keys), self._lives(self.said, keys)
-        payload = pl.concat([candidates.payload, said.payload])
-        place = self._places(payload)
-        rank = payload.get_column(self.best.rank).to_numpy()
-        of_key = [
-            list(_by_key(lives, len(keys), place[offset:], rank[offset:], offset))
-            for lives, offset in ((candidates, 0), (said, candidates.payload.height))
-        ]
-        changes: list[Change] = []
-        for i, key in enumerate(keys.tolist()):
-            wait = self.waiting.get(key, [])
-            now = of_key[1][i]
-            for since, until in stretches[i]:
-                now, more = _chosen(of_key[0][i], now, wait, since, until)
-                wait = [*wait, *more]
-            if wait:
-                self.waiting[key] = wait
-            changes += _differences(key, of_key[1][i], now)
+        (c_at, candidates), (s_at, said) = (
+            self._lives(self.candidates, keys),
+            self._lives(self.said, keys),
+        )
+        payload = stacked(
+            [self.candidates.payloads.take(candidates[:, ROW]), self.said.payloads.take(said[:, ROW])]
+        )
+        both = np.concatenate([candidates, said])
+        both[:, PLACE] = self._places(payload)
+        both[:, RANK] = payload.get_column(self.best.rank).to_numpy()
+        both[:, ROW] = np.arange(len(both))
+        candidates, said = both[: len(candidates)], both[len(candidates) :]
+        waiting = (
+            [self.waiting.get(key, []) for key in keys.tolist()] if self.waiting else [[]] * len(keys)
+        )
+        changes, more = kernel.chosen(
+            c_at, candidates, s_at, said, *_in_rows(stretches), *_in_rows(waiting)
+        )
+        for which, since, until in more.tolist():
+            self.waiting.setdefault(int(keys[which]), []).append((since, until))
+        changes[:, 0] = keys[changes[:, 0]]
         return self._rows(changes, payload)
 
     @staticmethod
-    def _lives(events: LiveEvents, keys: Ints) -> Lives:
+    def _lives(events: LiveEvents, keys: Ints) -> tuple[Ints, Ints]:
+        """The events of some keys, with room for what else they are; and where those of each begin."""
         if len(keys):
             events.admit(int(keys.max()) + 1)
-        slabs = events.slabs[keys]
-        parts = [events.pool[start : start + size] for start, size in slabs[:, [START, SIZE]].tolist()]
-        pool = np.concatenate(parts) if parts else np.empty((0, 4), dtype=np.int64)
-        which = np.repeat(np.arange(len(keys)), slabs[:, SIZE])
-        alive = pool[:, VE] > pool[:, VS]
-        pool, which = pool[alive], which[alive]
-        return Lives(which, pool[:, VS], pool[:, VE], events.payloads.take(pool[:, ROW]))
+        at, lives = kernel.lives_of(events.slabs, events.pool, keys)
+        rows = np.zeros((len(lives), COLUMNS), dtype=np.int64)
+        rows[:, VS], rows[:, VE], rows[:, ROW] = lives.T
+        return at, rows
 
     def _places(self, payload: pl.DataFrame) -> Ints:
         """The place of each row's value among all of them; null comes last."""
@@ -183,142 +162,19 @@ class Support:
         )
         return found.get_column("place").to_numpy()
 
-    def _rows(self, changes: list[Change], payload: pl.DataFrame) -> Batch:
+    def _rows(self, changes: Ints, payload: pl.DataFrame) -> Batch:
         """What is to be said, as rows; and it is remembered."""
-        if not changes:
+        if not len(changes):
             return Batch.empty(pl.Schema({**self.keys.schema, **payload.schema}))
-        key, vs, old_ve, new_ve, rank, row = np.array(changes, dtype=np.int64).T.copy()
-        rest = taken(payload, row).with_columns(pl.Series(self.best.rank, rank))
+        key, vs, old_ve, new_ve, rank, row = changes.T.copy()
+        rest = taken(payload, row).with_columns(column_of(self.best.rank, rank))
         whole = framed([*self.keys.take(key).get_columns(), *rest.get_columns()], len(key))
         rows = Batch(vs, old_ve, new_ve, whole)
         self.said.apply(rows, key, len(self.keys))
         return rows
 
 
-class Lives(NamedTuple):
-    """Events of some keys: which key, their lifetimes, and what else they are."""
-
-    which: Ints
-    vs: Ints
-    ve: Ints
-    payload: pl.DataFrame
-
-
-def _by_key(lives: Lives, keys: int, place: Ints, rank: Ints, offset: int) -> Iterator[list[Stretch]]:
-    """The events of each key, by start."""
-    size = len(lives.which)
-    columns = lives.vs, lives.ve, place[:size], rank[:size], np.arange(offset, offset + size)
-    found: list[list[Stretch]] = [[] for _ in range(keys)]
-    for which, *stretch in zip(lives.which.tolist(), *(c.tolist() for c in columns), strict=True):
-        found[which].append(Stretch(*stretch))
-    for each in found:
-        yield sorted(each)
-
-
-def _chosen(
-    candidates: list[Stretch],
-    said: list[Stretch],
-    waiting: list[tuple[int, int]],
-    since: int,
-    until: int,
-) -> tuple[list[Stretch], list[tuple[int, int]]]:
-    """What is to be said of a key, if it may change from `since` to `until`; and where it waits now."""
-    times = {since, until}
-    for vs, ve in (*((c.vs, c.ve) for c in (*candidates, *said)), *waiting):
-        times |= {time for time in (vs, ve) if since < time < until}
-    points = sorted(times)
-    result = [old._replace(ve=min(old.ve, since)) for old in said if old.vs < since]
-    more: list[tuple[int, int]] = []
-    lowest = min((candidate.place for candidate in candidates), default=0)
-    alive, before = _Alive(candidates), _Alive(said)
-    for start, end in pairwise(points):
-        now = alive.at(start)
-        old = [each for _, _, each in before.at(start)]
-        rows = [each for each in old if _is_supported(each, now)]
-        if len(rows) < len(old):
-            more.append((start, end))
-        elif not any(vs <= start < ve for vs, ve in waiting):
-            rows = _said_of(now, rows, lowest)
-        result += (each._replace(vs=start, ve=end) for each in rows)
-    result += [old._replace(vs=max(old.vs, until)) for old in said if old.ve > until]
-    return _together(result), more
-
-
-Ranked: TypeAlias = tuple[int, int, Stretch]
-"""by rank, then by place"""
-
-
-class _Alive:
-    """Those that are alive, by rank and place, as time goes on."""
-
-    def __init__(self, stretches: list[Stretch]) -> None:
-        self._coming = sorted(stretches, key=lambda each: -each.vs)
-        self._ending: list[tuple[int, Ranked]] = []
-        self._alive: list[Ranked] = []
-
-    def at(self, time: int) -> Sequence[Ranked]:
-        """Until it is asked for the next time. Not a copy: there may be many, and few are looked at."""
-        while self._coming and self._coming[-1].vs <= time:
-            each = self._coming.pop()
-            entry = (each.rank, each.place, each)
-            insort(self._alive, entry)
-            heappush(self._ending, (each.ve, entry))
-        while self._ending and self._ending[0][0] <= time:
-            _, entry = heappop(self._ending)
-            del self._alive[bisect_left(self._alive, entry)]
-        return self._alive
-
-
-def _is_supported(said: Stretch, candidates: Sequence[Ranked]) -> bool:
-    """Whether there is a candidate of the same value and a smaller rank."""
-    for rank, place, _ in candidates:
-        if rank >= said.rank:
-            return False
-        if place == said.place:
-            return True
-    return False
-
-
-def _said_of(candidates: Sequence[Ranked], said: list[Stretch], lowest: int) -> list[Stretch]:
-    """What is said, and candidates, by rank, that are better than all of smaller rank."""
-    rows, best = [*said], None
-    for rank, place, candidate in candidates:
-        if best is not None and place >= best:
-            continue
-        best = place
-        new = candidate._replace(rank=rank + 1)
-        # the same value is good enough with any rank: so nothing moves only because of a shorter way
-        if not any(each.place == new.place or _replaces(each, new) for each in rows):
-            rows.append(new)
-        if best == lowest:
-            break
-    return [each for each in rows if not any(_replaces(other, each) for other in rows)]
-
-
-def _replaces(one: Stretch, other: Stretch) -> bool:
-    """Whether one has a better value, derived no later."""
-    return one.place < other.place and one.rank <= other.rank
-
-
-def _together(stretches: list[Stretch]) -> list[Stretch]:
-    """Neighbours that say the same are one; those that say the same come in the order of time."""
-    found: dict[tuple[int, int], list[Stretch]] = {}
-    for each in stretches:
-        same = found.setdefault((each.place, each.rank), [])
-        if same and same[-1].ve == each.vs:
-            same[-1] = same[-1]._replace(ve=each.ve)
-        else:
-            same.append(each)
-    return sorted(each for same in found.values() for each in same)
-
-
-def _differences(key: int, before: list[Stretch], now: list[Stretch]) -> Iterator[Change]:
-    """What turns the one into the other: ends move where start, value and rank are the same."""
-    starts = {(each.vs, each.place, each.rank): each for each in now}
-    for old in before:
-        new = starts.pop((old.vs, old.place, old.rank), None)
-        end = old.vs if new is None else new.ve
-        if end != old.ve:
-            yield Change(key, old.vs, old.ve, end, old.rank, old.row)
-    for new in starts.values():
-        yield Change(key, new.vs, new.vs, new.ve, new.rank, new.row)
+def _in_rows(stretches: list[list[tuple[int, int]]]) -> tuple[Ints, Ints]:
+    """Where those of each key begin, and from when to when each is."""
+    at = np.cumsum([0, *map(len, stretches)])
+    return at, np.array([pair for some in stretches for pair in some], dtype=np.int64).reshape(-1, 2)

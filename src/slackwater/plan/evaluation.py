@@ -16,8 +16,10 @@ from typing import Any
 
 import polars as pl
 
+from slackwater.columns import column_of
 from slackwater.errors import OperatorError
 from slackwater.identity import has_zeros, with_one_zero
+from slackwater.plan.arithmetic import Arithmetic, constant_in, in_arrays
 from slackwater.plan.functions import Failed, Function, functions_in, shown
 from slackwater.plan.overflow import overflows
 
@@ -68,6 +70,10 @@ class Formula:
     """the columns that it reads in which there may be two zeros"""
     _functions: dict[str, tuple[Function, list[Formula]]] = field(init=False)
     _overflows: list[tuple[pl.Expr, pl.Expr]] = field(init=False)
+    _constant: pl.Series | None = field(init=False)
+    """its value, if it is the same for all rows"""
+    _in_arrays: Arithmetic | None = field(init=False)
+    """the expression as a function on arrays, if it is of that kind"""
 
     def __post_init__(self) -> None:
         functions = functions_in(self.expression)
@@ -83,6 +89,9 @@ class Formula:
         object.__setattr__(self, "_zeros", [name for name in read if has_zeros(self.schema[name])])
         columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
         object.__setattr__(self, "_overflows", overflows(self.expression, columns))
+        object.__setattr__(self, "_constant", constant_in(self.expression))
+        plain = None if functions else in_arrays(self.expression, self.schema)
+        object.__setattr__(self, "_in_arrays", plain)
 
     def __str__(self) -> str:
         return shown(self.expression)
@@ -103,6 +112,12 @@ class Formula:
             # without a query of polars, which takes longer than a batch of one
             name, dtype = self._cast
             return payload.get_column(name).cast(dtype)
+        if self._constant is not None:
+            return self._constant.new_from_index(0, payload.height)
+        if self._in_arrays is not None:
+            found = self._in_arrays(payload)
+            if found is not None:
+                return column_of(_VALUE, found)
         frame = payload
         if self._zeros:
             frame = frame.with_columns(with_one_zero(frame[name]) for name in self._zeros)
@@ -112,12 +127,12 @@ class Formula:
         if not self._overflows:
             return frame.with_columns(self.expression.alias(_VALUE))[_VALUE]
         any_overflow = pl.any_horizontal([condition for _, condition in self._overflows]).any()
-        found = frame.with_columns(self.expression.alias(_VALUE), any_overflow.alias(_OVERFLOW))
-        if found.height and found[_OVERFLOW][0]:
+        both = frame.with_columns(self.expression.alias(_VALUE), any_overflow.alias(_OVERFLOW))
+        if both.height and both[_OVERFLOW][0]:
             for part, condition in self._overflows:
                 if frame.select(condition.any()).item():
                     raise Failed(f"{shown(part)} does not fit {frame.select(part).dtypes[0]}")
-        return found[_VALUE]
+        return both[_VALUE]
 
     def failures(self, payload: pl.DataFrame, start: int = 0) -> Iterator[tuple[int, str]]:
         """The rows that have no value when looked at alone, in order, and why; rows count from start."""

@@ -175,6 +175,22 @@ class Dataflow:
             while (ready := self._next(loops)) is not None:
                 ready.run()
 
+    def wake(self) -> None:
+        """Tell loops that something has come from outside; `run_until_quiet` does it by itself."""
+        for operator in self.operators:
+            if operator.back:
+                operator.wake()
+
+    def step(self) -> bool:
+        """Let one operator run; whether there was anything to do.
+
+        Between two steps more may be pushed: what is on a loop goes on beside it.
+        """
+        ready = self._next([operator for operator in self.operators if operator.back])
+        if ready is not None:
+            ready.run()
+        return ready is not None
+
     def _next(self, loops: Sequence[Running]) -> Running | None:
         """The operator whose turn it is. If all is quiet, loops may send something out."""
         ready = self._turns.next(self.operators)

@@ -103,7 +103,11 @@ class Running:
     @property
     def ready(self) -> bool:
         """Whether there is something to do."""
-        return any(queue.batches for queue in self.inbound)
+        # a loop, since this is asked of all operators before every turn
+        for queue in self.inbound:  # noqa: SIM110
+            if queue.batches:
+                return True
+        return False
 
     @property
     def waiting(self) -> int:
@@ -131,10 +135,14 @@ class Running:
                 self.inbound[outdated].outdate(before)
 
     def _send_round(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            if answer.back is not None:
-                for reader in self.back:
-                    reader.put(answer.back)
+        """All in one batch: what is said to a guess that came behind rows goes behind them."""
+        round_ = [answer.back for answer in answers if answer.back is not None]
+        if not round_:
+            return
+        back = Batch.concat(round_)
+        assert all(each.position == back.rows for each in back.controls), "rows go before the guess"
+        for reader in self.back:
+            reader.put(back)
 
     def wake(self) -> None:
         """Something has come from outside."""
@@ -240,8 +248,9 @@ class Running:
         said = self._said_to(port, batch.data())
         answers = [Answer(rows=said) if isinstance(said, Batch) else said]
         controls: list[Control] = []
-        patterns = [each.control for each in batch.controls if is_of_payloads(each.control)]
-        answers += self._closed(port, patterns)
+        if batch.controls:
+            patterns = [each.control for each in batch.controls if is_of_payloads(each.control)]
+            answers += self._closed(port, patterns)
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
             if is_of_payloads(placed.control):
@@ -296,17 +305,20 @@ class Running:
         """What is said by these answers, with what is given up written down."""
         parts = [answer.rows for answer in answers if answer.rows is not None]
         for answer in answers:
+            if answer.given_up is None:
+                continue
             several = answer.given_up if isinstance(answer.given_up, tuple) else (answer.given_up,)
             for given_up in several:
-                if given_up is not None:
-                    self._write_down(given_up)
+                self._write_down(given_up)
         # before the control elements that mark a place: a promise may stand as early as it is kept
         promises = [promise for answer in answers for promise in answer.promises]
+        rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
+        if not promises:
+            return rows.followed_by(controls)
         patterns = [promise for promise in promises if is_of_payloads(promise)]
         if patterns and self.repeats:
             patterns = unsaid(self.promised, patterns, self.node.schema)
         self.promised, told = self.promised.strengthened_by(p for p in promises if not is_of_payloads(p))
-        rows = Batch.concat(parts or [Batch.empty(self.node.schema)])
         return rows.followed_by([*patterns, *told, *controls])
 
     def _said_to(self, port: int, rows: Batch) -> Batch | Answer:
