@@ -459,10 +459,6 @@ for _name, (_turn, _columns) in LOOPS.items():
         )
 
 
-SPREADABLE = {name: case for name, case in CASES.items() if not name.startswith("fixpoint ")}
-"""the cases that can run in many places"""
-
-
 DIALS = (
     sw.MIDDLE,
     *(Dial(blocking=b, clock=clock) for b in range(1, 8) for clock in Clock),

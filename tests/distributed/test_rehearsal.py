@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bags import Bag
-from tests.laws import SCHEMA, SPREADABLE, Case, answers_at_once
+from tests.laws import CASES, SCHEMA, Case, answers_at_once
 
 import slackwater as sw
 from slackwater.distributed.bucket import Bucket
@@ -19,6 +20,17 @@ from slackwater.oracle import meaning
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.testing import batchings, histories, streams
 from slackwater.validity import Validator
+
+
+def links(s: sw.Query) -> sw.Query:
+    """Links between numbers."""
+    return s.select("v", w=sw.col("k").fill_null("").str.len_chars().cast(int) - 1)
+
+
+def _next(reach: sw.Query, hops: sw.Query) -> sw.Query:
+    """One link further, from where it began."""
+    return reach.join(hops.select(m="v", u="w"), on={"w": "m"}).select("v", w="u")
+
 
 left, right = sw.stream(SCHEMA, name="left"), sw.stream(SCHEMA, name="right")
 small = right.where(sw.col("v") > 0).select(k="k", w="v")
@@ -66,13 +78,128 @@ SPREAD = {
     ),
     "broadcast, held back": left.join(small, on="k", broadcast="right").consistency("strong"),
     "broadcast of itself": left.join(left.select(k="k", w="v"), on="k", broadcast="right"),
+    "broadcast of a few, else by key": left.join(
+        right.where(sw.col("v") > 0).select(k="k", w="v"), on="k", broadcast="right"
+    ).join(right, on="k"),
+    "broadcast as a whole, and by key": (
+        left.join(right.select(k="k", w="v"), on="k", broadcast="right")
+        .group_by("k")
+        .aggregate(n=sw.count())
+        .join(right.group_by("k").aggregate(m=sw.count()), on="k", how="full")
+    ),
 }
 """plans that are run otherwise in buckets than in one place"""
 
+hops = links(left)
+from_right = links(right)
+HOP, COST = {"v": int, "w": int}, {"v": int, "w": int, "d": int}
+none, cost = pl.lit(0, dtype=pl.Int64), pl.lit(1, dtype=pl.Int64)
+
+
+def _in_groups(reach: sw.Query) -> sw.Query:
+    """Ways between the links of a group."""
+    own = left.select("k", "v", w=sw.col("x").fill_null(0).fill_nan(0).clip(-3, 3).cast(int))
+    further = reach.join(own.select(k="k", m="v", u="w"), on={"k": "k", "w": "m"})
+    return own.union(further.select("k", "v", w="u")).distinct()
+
+
+def _least(far: sw.Query) -> sw.Query:
+    """The fewest links from each start."""
+    further = far.join(hops.select(m="v", u="w"), on={"w": "m"})
+    both = hops.select("v", "w", d=cost).union(further.select("v", w="u", d=sw.col("d") + 1))
+    return both.group_by("v", "w").aggregate(d=sw.min("d")).distinct()
+
+
+def _on_the_right(reach: sw.Query) -> sw.Query:
+    """The loop is the right side of its joins; of two, one is by what it carries."""
+    allowed = from_right.select(v="v", m="w").join(reach, on="v", suffix="_2")
+    further = hops.select(m="v", u="w").join(allowed.select("v", t="w", m2="m"), on={"m": "t"})
+    return hops.union(further.where(sw.col("u") > sw.col("m")).select("v", w="u"))
+
+
+def _unless_blocked(reach: sw.Query) -> sw.Query:
+    """Upwards only, not into what is blocked."""
+    further = reach.join(hops.select(m="v", u="w"), on={"w": "m"}, where=sw.col("u") > sw.col("w"))
+    blocked = right.where(sw.col("x") > 0).select(b="v")
+    return hops.union(further.select("v", w="u").join(blocked, on={"w": "b"}, how="anti"))
+
+
+def _reach(reach: sw.Query) -> sw.Query:
+    return hops.union(_next(reach, hops)).distinct()
+
+
+reached = sw.fixpoint(_reach, schema=HOP)
+distances = sw.fixpoint(_least, schema=COST)
+SPREAD |= {
+    "loop by group": sw.fixpoint(_in_groups, schema={"k": str, "v": int, "w": int}),
+    "loop of least values by start": distances,
+    "loop on the right": sw.fixpoint(_on_the_right, schema=HOP),
+    "loop unless blocked": sw.fixpoint(_unless_blocked, schema=HOP),
+    "loop, then by what it carries": reached.group_by("v").aggregate(n=sw.count()),
+    "loop, then by something else": reached.group_by("w").aggregate(n=sw.count(), m=sw.min("v")),
+    "loop, then all": reached.window(sw.tumbling(4)).aggregate(n=sw.count(), m=sw.max("w")),
+    "loop over an aggregate": sw.fixpoint(
+        lambda reach: hops.union(_next(reach, hops.group_by("v").aggregate(w=sw.max("w")))).distinct(),
+        schema=HOP,
+    ),
+    "loop over what is in one bucket": sw.fixpoint(
+        lambda reach: left.aggregate(v=sw.min("v"), w=sw.max("v")).union(_next(reach, hops)).distinct(),
+        schema=HOP,
+    ),
+    "two loops": reached.join(distances, on=("v", "w")).union(
+        sw.fixpoint(_unless_blocked, schema=HOP).select("v", "w", d=cost)
+    ),
+    "loop over a loop": sw.fixpoint(
+        lambda reach: from_right.union(_next(reach, reached)).distinct(), schema=HOP
+    ),
+    "loop and its stream": reached.join(left.select("v", "x"), on="v").select("w", "x"),
+    "loop and its stream, by something else": reached.join(right, on={"w": "v"}).join(
+        left.select("k", y="v"), on="k"
+    ),
+    "loop, broadcast": left.join(reached.select(a="v", b="w"), on={"v": "a"}, broadcast="right"),
+    "loop in each group": left.group_by("k").apply(
+        lambda group: sw.fixpoint(
+            lambda reach: links(group).union(_next(reach, links(group))).distinct(),
+            schema=HOP,
+        )
+    ),
+    "loop, held back": reached.consistency("strong"),
+    "loop with an explicit broadcast": sw.fixpoint(
+        lambda reach: left.select("k", "v", d=none).union(
+            reach.where(sw.col("d") < 2)
+            .join(right.select("k", w="v"), on="k", broadcast="right")
+            .select("k", v="w", d=sw.col("d") + 1)
+        ),
+        schema={"k": str, "v": int, "d": int},
+    ),
+    "rules": sw.datalog(
+        """
+        reach(X, Y) :- hop(X, Y).
+        reach(X, Z) :- reach(X, Y), hop(Y, Z).
+        odd(X, Y) :- reach(X, Y), not back(Y, X).
+        far(X, max(Y)) :- odd(X, Y).
+        """,
+        {"hop": hops, "back": from_right},
+        "far",
+    ),
+    "rules that define each other": sw.datalog(
+        """
+        even(X, X) :- hop(X, _).
+        odd(X, Z) :- even(X, Y), hop(Y, Z).
+        even(X, Z) :- odd(X, Y), hop(Y, Z).
+        """,
+        {"hop": hops},
+        "odd",
+    ),
+    "automaton": sw.automaton(
+        left.select("v", "k"), right.select(a="v", b=sw.col("v") + 1, k="k"), start=0
+    ),
+}
+
 
 def _case(name: str) -> Case:
-    if name in SPREADABLE:
-        return SPREADABLE[name]()
+    if name in CASES:
+        return CASES[name]()
     query = SPREAD[name]
     return Case(query, tuple(sw.Query(n) for n in walk(query.node) if isinstance(n, Source)))
 
@@ -87,7 +214,7 @@ def restored(program: Program, bucket: Bucket) -> Bucket:
     return fresh
 
 
-@pytest.mark.parametrize("name", [*SPREADABLE, *SPREAD])
+@pytest.mark.parametrize("name", [*CASES, *SPREAD])
 @FEWER
 @given(data=st.data())
 def test_a_plan_in_buckets_means_what_it_means(name: str, data: st.DataObject) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import slackwater as sw
+from slackwater.distributed.program import program_of
 from slackwater.plan.exchanges import Cut, cut
 from slackwater.plan.nodes import Source
 from slackwater.plan.preaggregation import preaggregated
@@ -75,7 +78,13 @@ PLANS = {
     ),
     "a side that others read, too": (
         s.join(t, on="k", broadcast="right").join(t.select(w2="w", k="k"), on="k"),
-        ["t by k", "s by k; Union broadcast; Select by k"],
+        ["s by k; t broadcast and by k"],
+    ),
+    "a side that others read, too, of which little is left": (
+        s.join(t.where(sw.col("w") > 1), on="k", broadcast="right").join(
+            t.select(w2="w", k="k"), on="k"
+        ),
+        ["t by k", "s by k; Where broadcast; Select by k"],
     ),
     "all rows, first per bucket": (
         s.window(sw.tumbling(10)).aggregate(n=sw.count()),
@@ -84,9 +93,103 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("name", PLANS)
+link = sw.stream({"t": int, "a": str, "b": str}, name="link")
+other = sw.stream({"t": int, "c": str, "d": str}, name="other")
+REACH = {"t": int, "a": str, "b": str}
+
+
+def _further(reach: sw.Query, *on: str) -> sw.Query:
+    """One link further, in a join on these columns, too."""
+    both = {"b": "c"} | {name: name for name in on}
+    return reach.join(other, on=both, suffix="_2").select("t", "a", b="d")
+
+
+def _loop(body: Callable[[sw.Query], sw.Query]) -> sw.Query:
+    return sw.fixpoint(body, schema=REACH)
+
+
+LOOPS = {
+    "what it carries": (
+        _loop(lambda reach: link.union(_further(reach)).distinct()),
+        ["link by t, a; other broadcast"],
+    ),
+    "what it carries and is joined on": (
+        _loop(lambda reach: link.union(_further(reach, "t")).distinct()),
+        ["link by t; other by t"],
+    ),
+    "unless that is broadcast": (
+        _loop(
+            lambda reach: link.union(
+                reach.join(other, on={"b": "c", "t": "t"}, broadcast="right").select("t", "a", b="d")
+            )
+        ),
+        ["other broadcast; link by t, a"],
+    ),
+    "one join on what it carries, one on what it does not": (
+        _loop(lambda reach: link.union(_further(_further(reach), "t"))),
+        ["other broadcast and by t; link by t"],
+    ),
+    "what readers would like": (
+        _loop(lambda reach: link.union(_further(reach))).group_by("a").aggregate(n=sw.count()),
+        ["other broadcast; link by a"],
+    ),
+    "what an input has": (
+        _loop(
+            lambda reach: (
+                link.group_by("t").aggregate(a=sw.min("a"), b=sw.max("b")).union(_further(reach))
+            )
+        ),
+        ["link by t; other broadcast"],
+    ),
+    "the same links twice": (
+        _loop(
+            lambda reach: link.union(
+                reach.join(link.select(c="a", d="b"), on={"b": "c"}).select("t", "a", b="d")
+            )
+        ),
+        ["link broadcast and by t, a"],
+    ),
+    "the loop on the right": (
+        _loop(
+            lambda reach: link.union(
+                other.join(reach, on={"c": "b"}, suffix="_2").select(t="t_2", a="a", b="d")
+            )
+        ),
+        ["other broadcast; link by t, a"],
+    ),
+    "two rows of the loop": (
+        _loop(
+            lambda reach: link.union(
+                reach.join(reach.select(t="t", m="a", c="b"), on={"t": "t", "b": "m"}).select(
+                    "t", "a", b="c"
+                )
+            )
+        ),
+        ["link by t"],
+    ),
+    "nothing": (
+        _loop(lambda reach: link.union(_further(reach).select(t=sw.col("t") + 1, a="b", b="a"))),
+        ["other in one bucket; link in one bucket"],
+    ),
+    "the best of each": (
+        sw.fixpoint(
+            lambda far: (
+                link.select("t", "b", far="t")
+                .union(far.join(other, on={"b": "c"}, suffix="_2").select("t", b="d", far="far"))
+                .group_by("t", "b")
+                .aggregate(far=sw.min("far"))
+                .distinct()
+            ),
+            schema={"t": int, "b": str, "far": int},
+        ),
+        ["link by t; other broadcast"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*PLANS, *LOOPS])
 def test_stages(name: str) -> None:
-    query, stages = PLANS[name]
+    query, stages = (PLANS | LOOPS)[name]
     found = cut(preaggregated(rewritten(query.node)))
     assert list(found.describe()) == [f"stage {i}: {feeds}" for i, feeds in enumerate(stages, 1)]
     _require_sense(found)
@@ -108,6 +211,29 @@ def _require_sense(found: Cut) -> None:
 
 
 def test_what_cannot_be_spread_is_refused_by_name() -> None:
-    loop = sw.fixpoint(lambda loop: loop.union(t), schema=dict(t.schema))
-    with pytest.raises(sw.PlanError, match="cannot be spread"):
-        cut(loop.node)
+    with pytest.raises(sw.PlanError, match="GroupApply cannot be spread"):
+        cut(s.group_by("k").apply(lambda group: group.distinct()).node)
+
+
+def test_why_a_loop_is_in_one_bucket() -> None:
+    query, _ = LOOPS["nothing"]
+    assert query.explain(format="stages", buckets=3).splitlines()[-1] == (
+        "    Fixpoint in one bucket, since no column comes round unchanged "
+        "(t is computed; a comes from what is joined; b was a before)"
+    )
+
+
+def test_a_loop_itself_is_not_broadcast() -> None:
+    query = _loop(
+        lambda reach: link.union(
+            reach.join(other, on={"b": "c"}, suffix="_2", broadcast="left").select("t", "a", b="d")
+        )
+    )
+    with pytest.raises(sw.PlanError, match="the left side of a join on the loop cannot be broadcast"):
+        query.explain(format="stages")
+
+
+def test_what_cannot_turn_is_refused_before_anything_begins() -> None:
+    query = _loop(lambda reach: link.union(reach.group_by("t", "a").aggregate(b=sw.max("b"))))
+    with pytest.raises(sw.PlanError, match="Aggregate cannot be on the loop"):
+        program_of(query.node, buckets=2)

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from tests.bags import Bag
-from tests.laws import SPREADABLE, Case, answers_at_once
+from tests.laws import CASES, Case, answers_at_once
 
 import slackwater as sw
 from slackwater.events import Element, Stream
@@ -108,7 +108,7 @@ def _drawn(name: str, count: int) -> list[Example]:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(_examples(SPREADABLE[name]()))
+    @given(_examples(CASES[name]()))
     def draw(example: Example) -> None:
         found.append(example)
 
@@ -125,7 +125,7 @@ def _in_groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
 
 def _features(name: str) -> set[object]:
     """What a case tries."""
-    root = SPREADABLE[name]().query.node
+    root = CASES[name]().query.node
     features: set[object] = set(output_latencies(root).values())
     for node in [*nodes.walk(root), *nodes.walk(rewritten(root))]:
         features.add(type(node))
@@ -138,7 +138,7 @@ def _features(name: str) -> set[object]:
 
 def _choice() -> list[str]:
     """A few cases that together try everything; which of those that are as good is a matter of turns."""
-    names = sorted(SPREADABLE, key=lambda name: zlib.crc32(f"{TURN} {name}".encode()))
+    names = sorted(CASES, key=lambda name: zlib.crc32(f"{TURN} {name}".encode()))
     features = {name: _features(name) for name in names}
     missing = set().union(*features.values())
     chosen = []
@@ -153,7 +153,7 @@ def _tried() -> list[tuple[str, int]]:
     """Cases and the numbers of their examples."""
     if not EXAMPLES:
         return [(name, 0) for name in _choice()]
-    return [(name, number) for name in SPREADABLE for number in range(EXAMPLES)]
+    return [(name, number) for name in CASES for number in range(EXAMPLES)]
 
 
 GROUPS = _in_groups(_tried(), TOGETHER)
@@ -168,7 +168,7 @@ def test_a_plan_on_spark_means_what_it_means(
 ) -> None:
     at_work = []
     for place, (name, number) in enumerate(group):
-        case, example = SPREADABLE[name](), _drawn(name, max(1, EXAMPLES))[number]
+        case, example = CASES[name](), _drawn(name, max(1, EXAMPLES))[number]
         at_work.append((name, case, example, _start(spark, case, example, tmp_path / str(place))))
     for name, case, example, handle in at_work:
         handle.spark_query.awaitTermination()
@@ -270,5 +270,5 @@ def _data(part: Stream, source: sw.Query) -> sw.Batch:
 
 def test_the_choice_tries_everything() -> None:
     chosen = _choice()
-    assert set().union(*map(_features, chosen)) == set().union(*map(_features, SPREADABLE))
-    assert len(chosen) < len(SPREADABLE) / 4
+    assert set().union(*map(_features, chosen)) == set().union(*map(_features, CASES))
+    assert len(chosen) < len(CASES) / 4

@@ -36,6 +36,7 @@ from slackwater.distributed.parcels import (
     SINK,
     From,
     Parcel,
+    buckets_of,
     in_order,
     pack,
     pack_promises,
@@ -48,7 +49,7 @@ from slackwater.distributed.replicas import Entering, Replicas
 from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
 from slackwater.operators.combined import together
-from slackwater.plan.exchanges import ORIGIN, Feed
+from slackwater.plan.exchanges import ORIGIN, Columns, Feed
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.policies import Progress
 from slackwater.promises import Promises
@@ -131,6 +132,10 @@ class Bucket:
             consequences=program.consequences(stage),
         )
         self._alike = plan.everywhere
+        self._shares = [
+            [each for each in plan.shares if each.of == place] for place in range(len(plan.feeds))
+        ]
+        self._turns = bool(plan.loops)
         self._unheard = Ledger()
         """what bucket 0 writes down, too"""
         for operator in self._dataflow.operators:
@@ -154,10 +159,10 @@ class Bucket:
         self._dial: Dial | None = None
         leaving = (*self._exits, *(mending.node for mending in plan.mends))
         self._targets = {node: program.targets(node) for node in leaving}
-        entrances = [feed.entrance for feed in self._feeds]
+        entrances: dict[Node, int] = {feed.entrance: place for place, feed in enumerate(self._feeds)}
+        entrances |= {share.entrance: share.of for share in plan.shares}
         self._below = [
-            [entrances.index(node) for node in walk(root) if isinstance(node, Source)]
-            for root in plan.roots
+            [entrances[node] for node in walk(root) if isinstance(node, Source)] for root in plan.roots
         ]
         """of each exit: the inputs that it is made of"""
 
@@ -224,6 +229,11 @@ class Bucket:
             else:
                 assert isinstance(entrance, Replicas), "they have said so much each"
                 entrance.take_in(arrived[place], before)
+        if self._turns:
+            # a loop turns once it has all of the batch: else it would go round for what another input
+            # takes back
+            self._dataflow.run_until_quiet()
+            self._dataflow.run_sums()
         for place, node in enumerate(self._exits):
             batch = self._left(place, node)
             if not self._speaks(broadcast=self._roots[place] in self._alike):
@@ -287,8 +297,20 @@ class Bucket:
         as_read = [parcel for parcel in parcels if not parcel.stands_for]
         for part in entrance.taken_in(as_read, heard):
             self._dataflow.push(entrance.feed.entrance, part)
-            self._dataflow.run_until_quiet()
-        self._dataflow.run_sums()
+            for share in self._shares[place]:
+                self._dataflow.push(share.entrance, self._own(part, share.columns))
+            if not self._turns:
+                self._dataflow.run_until_quiet()
+        if not self._turns:
+            self._dataflow.run_sums()
+
+    def _own(self, rows: Batch, columns: Columns) -> Batch:
+        """The rows that would be here, were they spread by these columns; all that is promised."""
+        if not columns or self._program.buckets == 1:
+            own = np.full(rows.rows, self.number == 0)
+        else:
+            own = buckets_of(rows.payload, columns, self._program.buckets) == self.number
+        return rows.where(own)
 
     def _take_sums(self, place: int, parcels: list[Parcel], before: int) -> None:
         """Rows that were combined where they were read go to who adds them up.

@@ -128,9 +128,7 @@ class Program:
 
     def consequences(self, number: int) -> Consequences:
         """What follows, in the answer, from what nodes and entrances of a stage give up."""
-        stage = self.stage(number)
-        entrances: dict[Node, Node] = {feed.entrance: feed.node for feed in stage.feeds}
-        return Consequences(self.cut.root, stands_for={**entrances, **stage.origins})
+        return Consequences(self.cut.root, stands_for=self.stage(number).stands_for)
 
     @property
     def sources(self) -> list[Source]:

@@ -27,32 +27,27 @@ together by few columns are so by more. Readers say from above what they would l
 - A join that broadcasts one side needs all of it in every bucket, and the other side anywhere. What is
   only there to be broadcast, sources and what looks at one row or event of them, runs in every bucket
   alike; what needs more runs spread, as elsewhere, and its rows are then sent everywhere.
+- A stream that is broadcast to a stage is there: whoever needs it spread in the same stage takes of it,
+  in each bucket, the rows that belong there (`Share`).
+- All of a loop is in one stage, spread by columns that come round unchanged (carried.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
+from slackwater.plan.carried import EVERYWHERE, Carried, Columns, by_columns, loops_in, sent_to_loops
+from slackwater.plan.loops import in_order
 from slackwater.plan.properties import is_disordered
-from slackwater.plan.rewrites import user_name
 from slackwater.validity import StreamProperties
 
-__all__ = ["EVERYWHERE", "ORIGIN", "Cut", "Feed", "Mending", "Stage", "cut"]
+__all__ = ["EVERYWHERE", "ORIGIN", "Columns", "Cut", "Feed", "Mending", "Share", "Stage", "cut"]
 
 ORIGIN = "\0origin"
 """stands for the partition that an element comes from, which is no column"""
-
-Columns = tuple[str, ...]
-"""by which columns a stream is spread; none: all of it is in bucket 0
-
-Inside a group_apply keys are fields of the group's column (rewrites.py), and are named so here.
-"""
-
-EVERYWHERE: Columns = ("\0everywhere",)
-"""not by columns at all: every bucket has all rows"""
 
 _ONE_ROW = (n.Where, n.Select, n.AlterLifetime, n.Union, n.Consistency, n.Latency)
 _ONE_EVENT = (n.Deletes, n.PointAtEnd, n.Chop, n.Align, n.Finalize, n.Cleanse)
@@ -93,9 +88,18 @@ class Feed:
             return f"{self.entrance.stream_name} by partition"
         if self.broadcast:
             return f"{self.entrance.stream_name} broadcast"
-        names = [user_name(column) for column in self.columns]
-        by = f"by {', '.join(names)}" if names else "in one bucket"
-        return f"{self.entrance.stream_name} {by}"
+        return f"{self.entrance.stream_name} {by_columns(self.columns)}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a bucket has of a stream that is broadcast, if it were spread by these columns."""
+
+    of: int
+    """which of the stage's feeds"""
+    columns: Columns
+    entrance: n.Source
+    """stands for it in the stage's plan"""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,16 @@ class Stage:
     mends: tuple[Mending, ...] = ()
     everywhere: frozenset[n.Node] = frozenset()
     """nodes of the stage's own plan that do the same in every bucket"""
+    shares: tuple[Share, ...] = ()
+    loops: Mapping[n.Node, str] = field(default_factory=dict)
+    """by what each loop of the stage's own plan is spread, for people"""
+
+    @property
+    def stands_for(self) -> dict[n.Node, n.Node]:
+        """For each node and entrance of the stage's own plan, the node of the original one."""
+        entrances: dict[n.Node, n.Node] = {feed.entrance: feed.node for feed in self.feeds}
+        shares: dict[n.Node, n.Node] = {each.entrance: self.feeds[each.of].node for each in self.shares}
+        return {**entrances, **shares, **self.origins}
 
 
 @dataclass(frozen=True)
@@ -137,7 +151,10 @@ class Cut:
     def describe(self, buckets: int | None = None) -> Iterator[str]:
         """For people: one line per stage, with how many of the buckets have work to do."""
         for number, stage in enumerate(self.stages, 1):
-            feeds = "; ".join(feed.describe() for feed in stage.feeds)
+            said = [feed.describe() for feed in stage.feeds]
+            for share in stage.shares:
+                said[share.of] += f" and {by_columns(share.columns)}"
+            feeds = "; ".join(said)
             alone = all(feed.columns == () for feed in stage.feeds)
             at = "" if buckets is None else f", {1 if alone else buckets} of {buckets} buckets"
             yield f"stage {number}{at}: {feeds}"
@@ -158,11 +175,13 @@ def cut(root: n.Node) -> Cut:
     if isinstance(root, n.Source) or _is_mended(root):
         root = n.Union((root,))
     for node in n.walk(root):
-        if not isinstance(node, n.Source) and _need(node) is None and not _is_bystander(node):
+        known = isinstance(node, n.Source | n.Argument | n.Fixpoint) or _is_bystander(node)
+        if not known and _need(node) is None:
             raise PlanError(
                 f"{node.name} cannot be spread over several places yet",
                 hint="query.run(inputs) runs it in this process",
             )
+    root = sent_to_loops(root)
     found = _cut(root)
     # a source is judged where it enters; it may enter at one place only
     entered = [feed.node for stage in found.stages for feed in stage.feeds]
@@ -176,13 +195,45 @@ def cut(root: n.Node) -> Cut:
     return _cut(built[root])
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Where every node is, and how its rows get there."""
+
+    order: list[n.Node]
+    """inputs before readers; the last one is the root"""
+    level: Mapping[n.Node, int]
+    exchanged: Mapping[n.Node, list[Columns | None]]
+    """by which columns each input of a node is exchanged on the way to it; None: it is there already"""
+    everywhere: set[n.Node]
+    spread: Mapping[n.Node, Columns | None]
+    loops: Mapping[n.Node, Carried]
+
+    def leaves(self, node: n.Node) -> bool:
+        """Whether a later stage reads the node."""
+        return any(
+            child is node and columns is not None
+            for reader in self.order
+            if self.level[reader] > self.level[node]
+            for child, columns in zip(reader.inputs, self.exchanged.get(reader, ()), strict=False)
+        )
+
+    def entering(self, number: int) -> Iterator[tuple[n.Node, Columns]]:
+        """What is exchanged on its way to a stage."""
+        for node in self.order:
+            if self.level[node] == number:
+                below = zip(node.inputs, self.exchanged.get(node, ()), strict=False)
+                yield from ((child, columns) for child, columns in below if columns is not None)
+
+
 def _cut(root: n.Node) -> Cut:
-    order = list(n.walk(root))
+    loops = loops_in(root)
+    order = list(in_order(root, (member for member in loops if isinstance(member, n.Fixpoint))))
     everywhere = _everywhere(order)
-    wishes = _wishes(root, order, everywhere)
+    wishes = _wishes(root, order, everywhere, loops)
     spread: dict[n.Node, Columns | None] = {}
     level: dict[n.Node, int] = {}
-    # for each node, by which columns each input is exchanged on the way to it; None: it is there already
+    # by which columns each loop is spread
+    turning: dict[Carried, Columns] = {}
     exchanged: dict[n.Node, list[Columns | None]] = {}
     for node in order:
         if isinstance(node, n.Source):
@@ -191,8 +242,17 @@ def _cut(root: n.Node) -> Cut:
         if _is_mended(node) or is_disordered(node):
             level[node], spread[node] = int(_is_mended(node)), None
             continue
-        needed = _columns_for(node, wishes[node], spread)
-        inputs = list(zip(node.inputs, needed, strict=True))
+        loop = loops.get(node)
+        inputs: Sequence[tuple[n.Node, Columns | None]]
+        if isinstance(node, n.Argument):
+            assert loop is not None, "it is a loop's"
+            spread[node] = turning[loop] = loop.chosen(wishes[node], spread)
+            inputs = loop.inputs(turning[loop])
+        elif loop is not None:
+            inputs = loop.inputs_of(node, turning[loop])
+        else:
+            inputs = list(zip(node.inputs, _columns_for(node, wishes[node], spread), strict=True))
+        # all of a loop is where its argument is
         level[node] = max(
             level[child]
             + (
@@ -202,16 +262,23 @@ def _cut(root: n.Node) -> Cut:
             )
             for child, columns in inputs
         )
+        if isinstance(node, n.Argument):
+            continue
         exchanged[node] = [
             None
             if level[child] == level[node]
             else columns
             if columns is not None
+            else EVERYWHERE
+            if node in everywhere
             else _any_columns(child, wishes[child], spread[child])
             for child, columns in inputs
         ]
-        spread[node] = _spread_of(node, exchanged[node], spread)
-    return _staged(root, level, exchanged, everywhere, spread)
+        if loop is not None:
+            spread[node] = loop.called_by(node, turning[loop])
+        else:
+            spread[node] = _spread_of(node, exchanged[node], spread)
+    return _staged(_Layout(order, level, exchanged, everywhere, spread, loops))
 
 
 def _is_mended(node: n.Node) -> bool:
@@ -234,22 +301,31 @@ def _is_per_bucket(node: n.Node) -> bool:
 
 
 def _everywhere(order: list[n.Node]) -> set[n.Node]:
-    """The nodes that run in every bucket alike: all readers want all of their rows everywhere."""
+    """The nodes that run in every bucket alike: all readers want all of their rows everywhere.
+
+    A source may also have other readers, which take their share of it, if it is to be everywhere anyway.
+    """
     found: set[n.Node] = set()
     if not any(isinstance(node, n.Join) and node.broadcast for node in order):
         return found
     found = {node for node in order if isinstance(node, (n.Source, *_ONE_ROW, *_ONE_EVENT))}
     while True:
         wanted: dict[n.Node, bool] = {}
-        for node in order:
+        # whether all of its rows are wanted, and not what a where leaves of them
+        as_a_whole: dict[n.Node, bool] = {}
+        # readers before what they read
+        for node in reversed(order):
             need = _need(node)
             for port, child in enumerate(node.inputs):
-                sent = node in found or (need is not None and need.broadcast == port)
-                wanted[child] = wanted.get(child, True) and sent
+                broadcast = need is not None and need.broadcast == port
+                wanted[child] = wanted.get(child, True) and (node in found or broadcast)
+                passed = node in found and not isinstance(node, n.Where) and as_a_whole.get(node, False)
+                as_a_whole[child] = as_a_whole.get(child, False) or broadcast or passed
         fewer = {
             node
             for node in found
-            if wanted.get(node, False) and all(child in found for child in node.inputs)
+            if (wanted.get(node, False) or (isinstance(node, n.Source) and as_a_whole.get(node, False)))
+            and all(child in found for child in node.inputs)
         }
         if fewer == found:
             return found
@@ -275,24 +351,15 @@ def _need(node: n.Node) -> _Need | None:
             return None
 
 
-def _wishes(root: n.Node, order: list[n.Node], everywhere: set[n.Node]) -> dict[n.Node, Columns | None]:
+def _wishes(
+    root: n.Node, order: list[n.Node], everywhere: set[n.Node], loops: Mapping[n.Node, Carried]
+) -> dict[n.Node, Columns | None]:
     """For each node, the columns by which its readers would like it to be spread, if they care."""
     wishes: dict[n.Node, Columns | None] = {root: None}
     for node in reversed(order):
-        wish = wishes[node]
-        need = _need(node)
-        for port, child in enumerate(node.inputs):
-            if child in everywhere:
-                below: Columns | None = EVERYWHERE
-            elif need is not None and need.broadcast is not None:
-                below = None if port == need.broadcast else _below(node, wish, port)
-            elif need is not None:
-                keys = need.columns[port]
-                own = _below(node, wish, port)
-                common = tuple(c for c in keys if own is not None and c in own)
-                below = common or keys
-            else:
-                below = _below(node, wish, port)
+        if isinstance(node, n.Fixpoint):
+            wishes[node.argument] = wishes[node]
+        for child, below in _wished(node, wishes, everywhere, loops):
             if child not in wishes or wishes[child] is None:
                 wishes[child] = below
             elif below is not None:
@@ -302,10 +369,39 @@ def _wishes(root: n.Node, order: list[n.Node], everywhere: set[n.Node]) -> dict[
     return wishes
 
 
+def _wished(
+    node: n.Node,
+    wishes: Mapping[n.Node, Columns | None],
+    everywhere: set[n.Node],
+    loops: Mapping[n.Node, Carried],
+) -> Iterator[tuple[n.Node, Columns | None]]:
+    """By which columns a node would like its inputs to be spread; not of what it needs everywhere."""
+    wish, need = wishes[node], _need(node)
+    if node in loops:
+        by = loops[node].wished(wishes[loops[node].loop.argument])
+        for child, columns in loops[node].inputs_of(node, by):
+            yield child, None if columns == EVERYWHERE else columns
+        return
+    for port, child in enumerate(node.inputs):
+        if node in everywhere:
+            yield child, None
+        elif need is not None and need.broadcast is not None:
+            yield child, None if port == need.broadcast else _below(node, wish, port)
+        elif need is not None:
+            keys = need.columns[port]
+            own = _below(node, wish, port)
+            common = tuple(c for c in keys if own is not None and c in own)
+            yield child, common or keys
+        else:
+            yield child, _below(node, wish, port)
+
+
 def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
     """The columns of an input that become these of the node's output; None if there are none."""
     if columns is None or _is_per_bucket(node):
         return None
+    if not columns:
+        return ()
     match node:
         case n.Select():
             below: list[str] = []
@@ -411,41 +507,52 @@ def _spread_of(
             return first if all(c in node.schema for c in first) else None
 
 
-def _staged(
-    root: n.Node,
-    level: Mapping[n.Node, int],
-    exchanged: Mapping[n.Node, list[Columns | None]],
-    everywhere: set[n.Node],
-    spread: Mapping[n.Node, Columns | None],
-) -> Cut:
-    order, depth = list(n.walk(root)), max(level.values())
+def _staged(at: _Layout) -> Cut:
+    root = at.order[-1]
     stages = []
-    for number in range(1, depth + 1):
+    for number in range(1, max(at.level.values()) + 1):
         feeds: dict[tuple[n.Node, Columns], Feed] = {}
+        shares: dict[tuple[n.Node, Columns], n.Source] = {}
         built: dict[n.Node, n.Node] = {}
         chains: dict[n.Node, n.Node] = {}
         mends: list[Mending] = []
-        for node in order:
-            if level[node] != number:
+        sent = {child for child, columns in at.entering(number) if columns == EVERYWHERE}
+        for node in at.order:
+            if at.level[node] != number:
                 continue
             if _is_mended(node):
                 chains |= _mending(node, feeds, mends)
                 continue
+            if isinstance(node, n.Argument):
+                built[node] = node
+                continue
             below: list[n.Node] = []
-            for child, columns in zip(node.inputs, exchanged[node], strict=True):
+            for child, columns in zip(node.inputs, at.exchanged[node], strict=True):
                 if columns is None:
                     below.append(built[child])
-                    continue
-                feed = feeds.setdefault((child, columns), _feed(child, columns, spread[child]))
-                below.append(feed.entrance)
+                elif child in sent and columns != EVERYWHERE:
+                    below.append(shares.setdefault((child, columns), _feed(child, columns).entrance))
+                else:
+                    feed = feeds.setdefault((child, columns), _feed(child, columns, at.spread[child]))
+                    below.append(feed.entrance)
             built[node] = n.over(node, below)
-        leaving = [node for node in built if node is root or _leaves(node, order, level, exchanged)]
+        leaving = [node for node in built if node is root or at.leaves(node)]
         origins = {new: old for old, new in (built | chains).items()}
-        alike = frozenset(new for old, new in built.items() if old in everywhere)
+        alike = frozenset(new for old, new in built.items() if old in at.everywhere)
         roots = tuple(built[node] for node in leaving)
+        places = list(feeds)
+        own = tuple(
+            Share(places.index((child, EVERYWHERE)), columns, entrance)
+            for (child, columns), entrance in shares.items()
+        )
+        loops = {
+            new: at.loops[old].describe(at.spread[old] or ())
+            for old, new in built.items()
+            if isinstance(old, n.Fixpoint)
+        }
         inputs = tuple(feeds.values())
-        stages.append(Stage(inputs, tuple(leaving), roots, origins, tuple(mends), alike))
-    return Cut(root, tuple(stages), spread[root])
+        stages.append(Stage(inputs, tuple(leaving), roots, origins, tuple(mends), alike, own, loops))
+    return Cut(root, tuple(stages), at.spread[root])
 
 
 def _mending(
@@ -474,18 +581,3 @@ def _feed(node: n.Node, columns: Columns, spread: Columns | None = None) -> Feed
         name = node.name if source is None else source.stream_name
         entrance = n.Source(name, dict(node.schema), StreamProperties())
     return Feed(node, columns, entrance, _source_of(node), spread)
-
-
-def _leaves(
-    node: n.Node,
-    order: list[n.Node],
-    level: Mapping[n.Node, int],
-    exchanged: Mapping[n.Node, list[Columns | None]],
-) -> bool:
-    """Whether a later stage reads the node."""
-    return any(
-        child is node and columns is not None
-        for reader in order
-        if level[reader] > level[node]
-        for child, columns in zip(reader.inputs, exchanged.get(reader, ()), strict=False)
-    )

@@ -15,6 +15,7 @@ from slackwater.consistency import OutputLatency
 from slackwater.plan.exchanges import cut
 from slackwater.plan.merges import chosen
 from slackwater.plan.nodes import (
+    Argument,
     Consistency,
     Fixpoint,
     GroupApply,
@@ -87,12 +88,13 @@ def stages(root: Node, buckets: int | None = None) -> str:
         lines.append(described)
         plans = (*(mending.plan for mending in stage.mends), *stage.roots)
         shown = [node for node in walk(*plans) if not isinstance(node, _UNSEEN)]
-        labels = (_label(node).replace(GROUP, "group.").replace("\0", "") for node in shown)
+        said = (f"{_label(node)} {stage.loops.get(node, '')}".rstrip() for node in shown)
+        labels = (label.replace(GROUP, "group.").replace("\0", "").replace("\1", "") for label in said)
         lines += (f"    {label}" for label in labels)
     return "\n".join(lines)
 
 
-_UNSEEN = (Source, Consistency, Latency)
+_UNSEEN = (Source, Argument, Consistency, Latency)
 
 
 def _label(node: Node, latency: OutputLatency | None = None) -> str:

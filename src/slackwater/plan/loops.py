@@ -17,13 +17,21 @@ Paper 3 sections 3.3 and 3.4; erratum 24.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from slackwater.consistency import OutputLatency
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 
-__all__ = ["inputs_of", "is_linear", "require_runnable", "require_turning", "through", "turning"]
+__all__ = [
+    "in_order",
+    "inputs_of",
+    "is_linear",
+    "require_runnable",
+    "require_turning",
+    "through",
+    "turning",
+]
 
 _LINEAR = (
     n.Argument,
@@ -59,6 +67,24 @@ def inputs_of(loop: n.Fixpoint) -> list[tuple[n.Node, int]]:
         for port, child in enumerate(node.inputs)
         if child not in on_loop
     ]
+
+
+def in_order(root: n.Node, loops: Iterable[n.Fixpoint]) -> Iterator[n.Node]:
+    """All nodes of a plan, inputs before readers; whatever enters a loop before anything that turns."""
+    entering: dict[n.Node, list[n.Node]] = {
+        loop.argument: [node.inputs[port] for node, port in inputs_of(loop)] for loop in loops
+    }
+    seen: set[n.Node] = set()
+    stack = [(root, False)]
+    while stack:
+        node, inputs_done = stack.pop()
+        if inputs_done:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            below = entering.get(node, node.inputs)
+            stack += ((child, False) for child in reversed(below))
 
 
 def through(node: n.Node, time: int) -> int:

@@ -58,7 +58,7 @@ from slackwater.runtime.loops import Passage
 from slackwater.runtime.queues import Queue
 from slackwater.runtime.repetition import unsaid
 from slackwater.speculation import ExternalProgress, Speculative
-from slackwater.times import BEGIN, Times
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Running"]
 
@@ -224,6 +224,10 @@ class Running:
         self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
         if self.passage is not None:
             self.passage.begin_anew()
+            # of the sources only what enters a loop can tell
+            for port in range(len(self.inbound)):
+                if port not in self.passage.origins:
+                    self.reached[port] = Reached(INF, BEGIN)
 
     def _closed(self, port: int, told: Sequence[Promise]) -> list[Answer]:
         """What the step says to promises, of which some may be ctis."""
