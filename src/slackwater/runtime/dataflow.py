@@ -276,6 +276,11 @@ class Running:
         assert isinstance(self.step, Merge), "only a merge can do without"
         self._emit(self._told([self.step.detach(self.state, port)], []))
 
+    def quarantine(self, port: int, begun: int) -> None:
+        """An input of a merge was found elsewhere to contradict the others."""
+        assert isinstance(self.step, Merge), "only a merge can do without"
+        self._emit(self._told([self.step.quarantine(self.state, port, begun)], []))
+
     def add_input(self, called: str, *, heeding: bool) -> None:
         """One more replica of the stream that a merge reads, which is to be attached."""
         assert isinstance(self.step, Merge), "only a merge reads replicas"
@@ -438,9 +443,14 @@ class Running:
     @property
     def place(self) -> str:
         """Which operator this is, for people: there may be one such for every source."""
-        sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
         about = user_name(self.node.describe())
-        return f"{self.node.name} {about}".rstrip() + f" over {', '.join(sources)}"
+        return f"{self.node.name} {about}".rstrip() + f" over {self.streams}"
+
+    @property
+    def streams(self) -> str:
+        """What it is made of, for people."""
+        sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
+        return ", ".join(sources)
 
     def _carried(self, control: Control) -> Control:
         if len(self.inbound) > 1:
@@ -613,6 +623,10 @@ class Dataflow:
             merge.detach(port)
         self.run_until_quiet()
 
+    def listens_to(self, source: Node, port: int) -> bool:
+        """Whether a merge listens to that replica: it may have been quarantined."""
+        return any(merge.state.inputs.attached[port] for merge in self._readers_of(source))
+
     def _readers_of(self, source: Node) -> list[Running]:
         """The merges of a replicated stream."""
         return [merge for merge in self.merges if merge.node.inputs == (source,)]
@@ -670,6 +684,11 @@ class Dataflow:
     def detach(self, merge: Running, port: int) -> None:
         """An input of a merge is not listened to any longer, until it is attached."""
         merge.detach(port)
+        self.run_until_quiet()
+
+    def quarantine(self, number: int, port: int, begun: int) -> None:
+        """An input of one of the merges was found elsewhere to contradict the others."""
+        self.merges[number].quarantine(port, begun)
         self.run_until_quiet()
 
     def attach(self, merge: Running, port: int, since: int) -> list[Source]:
