@@ -111,7 +111,7 @@ from slackwater.rows import changelog, from_dataframe, from_open_close, read_com
 from slackwater.runtime import LEDGER, RAISE, BottomUp, Fair, Output, RoundRobin, Shuffled
 from slackwater.speculation import HighWaterMark, Hybrid, Probing
 from slackwater.times import BEGIN, INF
-from slackwater.topics import read_kafka
+from slackwater.topics import read_kafka, topic
 from slackwater.validity import StreamProperties, closed_up_to, validate
 
 __version__ = "0.1.0.dev0"
@@ -236,6 +236,7 @@ __all__ = [
     "stream",
     "sum",
     "top_k",
+    "topic",
     "tumbling",
     "unique",
     "validate",

@@ -34,6 +34,7 @@ from slackwater.rows import Unread
 from slackwater.runtime import RAISE, Execution, OnInvalid, Output, Schedule, Status
 from slackwater.speculation import Hybrid, Speculation
 from slackwater.times import BEGIN, Duration, Instant, chronon, duration
+from slackwater.topics import Topic
 from slackwater.validity import StreamProperties
 
 Choice = TypeVar("Choice", bound=enum.Enum)
@@ -447,8 +448,8 @@ class Query:
         trigger: Mapping[str, Any] | None = None,
         heartbeat: Duration | None = None,
         turnable: bool = False,
-        feedback: bool | str = False,
-        feedback_to: str | None = None,
+        feedback: bool | str | Topic = False,
+        feedback_to: str | Topic | None = None,
     ) -> Any:
         """Start on Spark: the same answer, in many places.
 
@@ -466,7 +467,7 @@ class Query:
         told what is no longer of interest; a checkpoint is with these or without. With
         `feedback_to="directory"` a query tells there up to when its answer is settled, and one that is
         started with `feedback="directory"` no longer tells events that end before that: so a merge lets
-        replicas that lag skip what is past.
+        replicas that lag skip what is past. A topic of Kafka, `sw.topic(...)`, does as well.
         """
         # Spark takes a second to import, which is for those who use it
         from slackwater.spark.handle import start  # noqa: PLC0415

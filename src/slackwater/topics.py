@@ -8,6 +8,8 @@ record's value is, is said here; how it is read, in spark/values.py.
     "arrow"    an Arrow IPC stream of any number of rows
 
 A record that cannot be used goes to the ledger with its topic, partition and offset.
+
+And a topic by which a query tells others what is past (`topic`): its records are control elements.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from slackwater.errors import PlanError
 from slackwater.policies import Progress
 from slackwater.rows import Form, Unread
 
-__all__ = ["Kafka", "Value", "read_kafka"]
+__all__ = ["Kafka", "Topic", "Value", "read_kafka", "topic"]
 
 Value: TypeAlias = Literal["json", "avro", "arrow"]
 
@@ -63,6 +65,33 @@ class Kafka:
         if self.per_batch is not None:
             told["maxOffsetsPerTrigger"] = str(self.per_batch)
         return {**self.options, **told}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic by which a query tells others something: see `topic`."""
+
+    servers: str
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def topic(servers: str | Sequence[str], name: str, *, options: Mapping[str, str] | None = None) -> Topic:
+    """A topic for `Query.start(feedback=..., feedback_to=...)`. It has to exist.
+
+    Its last record says all: with one partition and `cleanup.policy=compact` it stays small. `options`
+    are more options of Spark's connector, such as "kafka.security.protocol".
+
+    >>> topic("localhost:9092", "feedback").name
+    'feedback'
+    """
+    if not name:
+        raise PlanError("a topic has a name", detail=f"name={name!r}")
+    return Topic(_servers(servers), name, dict(options or {}))
+
+
+def _servers(given: str | Sequence[str]) -> str:
+    return given if isinstance(given, str) else ",".join(given)
 
 
 def read_kafka(
@@ -122,7 +151,7 @@ def read_kafka(
     if per_batch is not None and per_batch < 1:
         raise PlanError("a batch reads at least one record", detail=f"per_batch={per_batch!r}")
     described = Kafka(
-        servers if isinstance(servers, str) else ",".join(servers),
+        _servers(servers),
         names,
         pattern,
         value,

@@ -201,3 +201,68 @@ def test_who_contradicts_is_called_by_its_name() -> None:
 def test_what_cannot_be_is_refused(wrong: Any, fact: str) -> None:
     with pytest.raises(sw.SlackwaterError, match=fact):
         wrong()
+
+
+ROWS: list[Element] = [sw.insert(1, 50, k=k, v=v) for k in "abc" for v in range(4)]
+
+
+def _merging(query: sw.Query) -> Rehearsal:
+    program = program_of(query.node, buckets=4)
+    return Rehearsal(program, meddle=lambda bucket: restored(program, bucket))
+
+
+def _quarantined(said: list[Any]) -> list[list[str]]:
+    """Of each bucket, whom it does not listen to."""
+    return [[each.called for each in one.standing.quarantined] for one in said]
+
+
+def test_whom_one_bucket_quarantines_none_listens_to() -> None:
+    """From the next batch on, until it is attached again; also when it is told again."""
+    source = _source(KEYED)
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    at_work = _merging(sw.merge(KEYED, policy=policy))
+
+    def batch(told: dict[str, list[Element]], *controls: Attached) -> list[list[str]]:
+        given = {f"{name}/0": sw.Batch.of(each, KEYED.schema) for name, each in told.items()}
+        return _quarantined(at_work.batch({source: given}, told=controls))
+
+    right: list[Element] = [*ROWS, sw.cti(20)]
+    assert batch({"east": right, "north": right, "west": ROWS}) == [[]] * 4
+    assert sorted(batch({"west": [sw.adjust(1, 50, 9, k="a", v=1), sw.cti(15)]})) == [
+        [],
+        [],
+        [],
+        ["west"],
+    ]
+    [entry] = at_work.ledger
+    assert entry.reason == "contradiction"
+    assert "quarantined: west" in entry.detail
+    assert batch({}) == [["west"]] * 4
+    wrong: list[Element] = [sw.insert(30, 40, k=k, v=v) for k in "abc" for v in range(4)]
+    assert batch({"west": wrong}) == [["west"]] * 4
+    assert not any(event.vs == 30 for event in at_work.output.as_history().events())
+    # it begins anew, while the others still hear that it was wrong
+    assert batch({}, Attached("copies", "west", BEGIN)) == [[]] * 4
+    assert batch({"west": [*right, sw.insert(30, 40, k="a", v=0)]}) == [[]] * 4
+    assert {event.vs for event in at_work.output.as_history().events()} == {1, 30}
+    assert batch({"west": [sw.cti(sw.INF)]}) == [[]] * 4
+    assert at_work.output.settled_until == sw.INF
+
+
+def test_whom_one_bucket_quarantines_none_listens_to_among_streams() -> None:
+    properties = sw.StreamProperties(vs_payload_key=True)
+    streams = [sw.stream(COLUMN_TYPES, name=name, properties=properties) for name in "pqr"]
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    at_work = _merging(sw.merge(*streams, policy=policy))
+
+    def batch(told: dict[int, list[Element]]) -> list[list[str]]:
+        given = {
+            _source(stream): {"0": sw.Batch.of(told.get(place, []), stream.schema)}
+            for place, stream in enumerate(streams)
+        }
+        return _quarantined(at_work.batch(given))
+
+    batch({0: [*ROWS, sw.cti(20)], 1: [*ROWS, sw.cti(20)], 2: ROWS})
+    assert sorted(batch({2: [sw.adjust(1, 50, 9, k="a", v=1), sw.cti(15)]})) == [[], [], [], ["2"]]
+    assert batch({2: [sw.insert(30, 40, k=k, v=1) for k in "abc"]}) == [["2"]] * 4
+    assert not any(event.vs == 30 for event in at_work.output.as_history().events())

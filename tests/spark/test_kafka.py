@@ -351,3 +351,62 @@ def test_topics_that_are_replicas(spark: Any, topics: Topics, tmp_path: Path) ->
     assert not len(handle.ledger)
     wanted = sw.History.of(_elements(*changes), s.schema)
     assert handle.output.as_history() == wanted
+
+
+def test_feedback_through_a_topic(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    """Queries that write topics, found by a pattern, merged; who begins anew is told what is past.
+
+    By a topic, which may hold something else as well.
+    """
+    properties = sw.StreamProperties(insert_only=True)
+    source = sw.stream({"k": int}, name="source", properties=properties)
+    counts = source.window(sw.tumbling(20)).group_by("k").aggregate(n=sw.count())
+    copies = sw.stream(
+        dict(counts.schema),
+        name="copies",
+        replicated=True,
+        properties=sw.StreamProperties(vs_payload_key=True),
+    )
+    feedback = sw.topic(topics.servers, topics.create("feedback", 1))
+    topics.write("feedback", 0, [b"no feedback", None, b'{"detached": {}}'])
+    rows = pl.DataFrame({"vs": np.arange(1_000), "k": np.arange(1_000) % 3})
+    (tmp_path / "in").mkdir()
+    rows.write_parquet(tmp_path / "in" / "0.parquet")
+
+    def replica(name: str, **more: Any) -> Any:
+        given = sw.read_files(str(tmp_path / "in"), vs="vs", progress=sw.progress(lateness=100))
+        sink = sinks.Kafka(servers=topics.servers, topic=topics.create(name, 1), value="arrow")
+        checkpoint = str(tmp_path / name)
+        query = counts.start(spark, {source: given}, checkpoint=checkpoint, sink=sink, **more)
+        query.process_all_available()
+        query.stop()
+        return query.progress
+
+    given = sw.read_kafka(
+        topics.servers, pattern="answer-.*", value="arrow", progress=sw.progress(partitions=1), **FORM
+    )
+    merged = sw.merge(copies).start(
+        spark, {copies: given}, checkpoint=str(tmp_path / "merged"), feedback_to=feedback
+    )
+    first = replica("answer-1")
+    merged.process_all_available()
+    again = replica("answer-2", feedback=feedback)
+    merged.process_all_available()
+    merged.stop()
+    assert merged.progress.settled_until == first.settled_until == 900
+    assert set(merged.progress.replicas["copies"]) == {"answer-1", "answer-2"}
+    # who begins anew leaves out what is past, and tells the rest
+    assert 0 < again.rows_out < first.rows_out / 3
+    told = sw.from_dataframe(rows, vs="vs", schema=source.schema)
+    assert merged.output.as_history() == counts.meaning({source: told})
+
+
+def test_a_topic_of_feedback_has_to_exist(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    given = sw.read_kafka(topics.servers, topics.create("for-feedback", 1), **FORM)
+    with pytest.raises(sw.PlanError, match="Kafka does not say what nowhere is"):
+        COUNTS.start(
+            spark,
+            {s: given},
+            checkpoint=str(tmp_path),
+            feedback_to=sw.topic(topics.servers, "nowhere"),
+        )

@@ -169,6 +169,61 @@ def test_replicas_by_a_column(spark: Any, tmp_path: Path) -> None:
     merged.stop()
 
 
+def test_whom_one_bucket_quarantines_none_listens_to(spark: Any, tmp_path: Path) -> None:
+    """Also after a restart, until it is attached again."""
+    schema = {**COUNTS.schema, "n": pl.Int64()}
+    copies = sw.stream(
+        schema, name="copies", replicated=True, properties=sw.StreamProperties(vs_payload_key=True)
+    )
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+
+    def rows(copy: str, vs: int, ve: int, keys: range = range(16)) -> list[dict[str, Any]]:
+        same = {"copy": copy, "kind": "insert", "vs": vs, "n": 2, "most": 3}
+        return [{**same, "ve": ve, "k": k} for k in keys]
+
+    def cti(copy: str, vs: int) -> list[dict[str, Any]]:
+        return [{"copy": copy, "kind": "cti", "vs": vs}]
+
+    def write(number: int, *told: list[dict[str, Any]]) -> None:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        types = pl.Schema({"n": copies.schema["n"], "most": copies.schema["most"]})
+        frame = pl.DataFrame([row for each in told for row in each], infer_schema_length=None)
+        columns = {name: pl.Int64() for name in ("ve", "k", "n", "most") if name not in frame.columns}
+        frame = frame.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in columns.items())
+        frame.cast(types).write_parquet(tmp_path / "in" / f"{number}.parquet")
+
+    def start() -> Any:
+        given = sw.read_files(str(tmp_path / "in"), vs="vs", ve="ve", kind="kind", partition="copy")
+        return sw.merge(copies, policy=policy).start(
+            spark, {copies: given}, checkpoint=str(tmp_path / "checkpoint"), sink=sinks.Memory()
+        )
+
+    right = [each for copy in ("east", "north") for each in (*rows(copy, 1, 50), *cti(copy, 20))]
+    # of one key it says another end
+    wrong = [*rows("west", 1, 9, range(1)), *rows("west", 1, 50, range(1, 16)), *cti("west", 15)]
+    write(0, right, wrong)
+    query = start()
+    query.process_all_available()
+    [entry] = query.ledger
+    assert "quarantined: west" in entry.detail
+    assert query.progress.quarantined == {"copies": ["west"]}
+    write(1, rows("west", 30, 40))
+    query.process_all_available()
+    query.stop()
+    query = start()
+    write(2, rows("west", 31, 40))
+    query.process_all_available()
+    assert query.progress.rows_out == 16, "it is not listened to"
+    assert set(query.progress.replicas["copies"]) == {"east", "north"}
+    query.attach(copies, "west", since=20)
+    query.process_all_available()
+    write(3, rows("west", 1, 50), rows("west", 32, 40))
+    query.process_all_available()
+    assert query.progress.quarantined == {}
+    assert {event.vs for event in query.output.as_history().events()} == {1, 32}
+    query.stop()
+
+
 def test_only_replicas_come_and_go(spark: Any, tmp_path: Path) -> None:
     _write(tmp_path / "in", 0)
     query = _replica(spark, tmp_path, "copy-1", 1)

@@ -26,7 +26,14 @@ from typing import Any
 import numpy as np
 
 from slackwater.consistency import Dial
-from slackwater.distributed.controls import Attached, Detached, Ignored, Outdated, read_control
+from slackwater.distributed.controls import (
+    Attached,
+    Detached,
+    Ignored,
+    Outdated,
+    Quarantined,
+    read_control,
+)
 from slackwater.distributed.entrance import Entered, Entrance, Heard, Judging
 from slackwater.distributed.mending import Mender, Partition
 from slackwater.distributed.parcels import (
@@ -81,6 +88,8 @@ class Standing:
     """what each source has promised that enters here"""
     replicas: dict[str, dict[str, int]] = field(default_factory=dict)
     """how far each replica is of a replicated one"""
+    quarantined: list[Quarantined] = field(default_factory=list)
+    """inputs of merges that are not listened to any longer, here or everywhere"""
     state_bytes: int = 0
     """how much memory it takes, when that was looked at last"""
     link: str = ""
@@ -264,6 +273,8 @@ class Bucket:
             case Detached(stream, name):
                 for replicas in self._replicas(stream):
                     replicas.detach(name)
+            case Quarantined(stage, merge, port, begun) if stage == self.stage:
+                self._dataflow.quarantine(merge, port, begun)
 
     def _replicas(self, stream: str) -> Iterator[Replicas]:
         for each in self._entrances:
@@ -404,7 +415,16 @@ class Bucket:
                 for each in self._entrances
                 if isinstance(each, Replicas)
             },
+            [*self._quarantined()],
         )
+
+    def _quarantined(self) -> Iterator[Quarantined]:
+        """Whom merges do not listen to any longer: the handle tells it to all buckets."""
+        for number, merge in enumerate(self._dataflow.merges):
+            inputs = merge.state.inputs
+            for port in np.flatnonzero(inputs.quarantined).tolist():
+                begun, called = int(inputs.begun[port]), inputs.names[port]
+                yield Quarantined(self.stage, number, port, begun, merge.streams, called)
 
     def remembered(self) -> Remembered:
         """All that is needed to go on from here; it must be written down before the next step."""

@@ -1,5 +1,5 @@
 """What is said to a running query beside its inputs: how its dial is turned, what is of no interest,
-which replicas of a stream come and go.
+which replicas of a stream come and go, which input of a merge one of its buckets has quarantined.
 
 It is written down as JSON, so that a directory of such files can be an input of Spark's. Promises are
 rows of a changelog inside of it, since a pattern may hold values of any type.
@@ -25,6 +25,8 @@ __all__ = [
     "Detached",
     "Ignored",
     "Outdated",
+    "Plain",
+    "Quarantined",
     "Told",
     "pack_ignored",
     "pack_told",
@@ -60,11 +62,28 @@ class Detached(NamedTuple):
     replica: str
 
 
-Told: TypeAlias = Dial | Ignored | Outdated | Attached | Detached
-_PLAIN: dict[str, type[Outdated] | type[Attached] | type[Detached]] = {
+class Quarantined(NamedTuple):
+    """An input of a merge contradicts the others: a bucket has found it out, and tells all."""
+
+    stage: int
+    merge: int
+    """which of the stage's merges"""
+    port: int
+    begun: int
+    """how often it had been attached by then: what it says when it begins anew is heard"""
+    streams: str
+    """what is merged, for people"""
+    called: str
+    """the input, for people"""
+
+
+Plain: TypeAlias = Outdated | Attached | Detached | Quarantined
+Told: TypeAlias = Dial | Ignored | Plain
+_PLAIN: dict[str, type[Plain]] = {
     "outdated": Outdated,
     "attached": Attached,
     "detached": Detached,
+    "quarantined": Quarantined,
 }
 
 
@@ -79,7 +98,7 @@ def pack_ignored(told: Sequence[Promise], schema: pl.Schema) -> str:
     return json.dumps({"ignored": base64.b64encode(pack_promises(told, schema)).decode()})
 
 
-def pack_told(told: Outdated | Attached | Detached) -> str:
+def pack_told(told: Plain) -> str:
     """What says it all by itself."""
     return json.dumps({type(told).__name__.lower(): told._asdict()})
 

@@ -14,9 +14,8 @@ from slackwater.consistency import Dial
 from slackwater.distributed.bucket import Bucket, Said
 from slackwater.distributed.combining import Combiner
 from slackwater.distributed.controls import (
-    Attached,
-    Detached,
-    Outdated,
+    Plain,
+    Quarantined,
     pack_ignored,
     pack_told,
     pack_turn,
@@ -54,6 +53,8 @@ class Rehearsal:
             for stage in range(1, len(program.cut.stages) + 1)
             for number in range(program.buckets)
         }
+        self._quarantined: list[Quarantined] = []
+        """whom a bucket has stopped listening to: all hear of it with the next batch"""
         self._promised: dict[str, int] = {}
         """what each source has promised, all of its partitions together"""
         self.combines = False
@@ -68,7 +69,7 @@ class Rehearsal:
         now: int = 0,
         turns: Sequence[Dial] = (),
         ignored: Sequence[Promise] = (),
-        told: Sequence[Outdated | Attached | Detached] = (),
+        told: Sequence[Plain] = (),
     ) -> list[Said]:
         """Run one batch: for each source, the next elements of each of its partitions.
 
@@ -76,7 +77,7 @@ class Rehearsal:
         """
         controls = [pack_turn(dial) for dial in turns]
         controls += [pack_ignored(ignored, self._program.schema)] if ignored else []
-        controls += map(pack_told, told)
+        controls += map(pack_told, [*self._quarantined, *told])
         parcels = list(self._to_all(now, controls))
         for source, partitions in given.items():
             for name, rows in partitions.items():
@@ -94,6 +95,7 @@ class Rehearsal:
                 parcels += answer.parcels
                 self.ledger.extend(answer.entries)
                 said.append(answer)
+        self._quarantined = [each for one in said for each in one.standing.quarantined]
         self._promised = {k: v for each in said for k, v in each.standing.promises.items()}
         self._deliver([parcel for parcel in parcels if parcel.stage == SINK])
         return said

@@ -98,8 +98,11 @@ class Replicas:
         }
 
     def _attached(self) -> dict[str, Entrance]:
+        """Those that the merges listen to."""
         return {
-            name: known.entrance for name, known in self._known.items() if known.entrance is not None
+            name: known.entrance
+            for name, known in self._known.items()
+            if known.entrance is not None and self._dataflow.listens_to(self.feed.entrance, known.port)
         }
 
     def take_in(self, parcels: Iterable[Parcel], heard: dict[str, Heard]) -> None:
@@ -134,7 +137,7 @@ class Replicas:
         """What holds the furthest back."""
         attached = self._attached()
         if not attached:
-            return f"{self.feed.entrance.stream_name}: there is no replica"
+            return f"{self.feed.entrance.stream_name}: there is no replica to listen to"
         return max(attached.values(), key=lambda each: each.promised).held_by(now)
 
     def remembered(self) -> dict[str, Entering]:

@@ -38,6 +38,8 @@ class Inputs:
     """what people call them"""
     attached: Mask = field(init=False)
     quarantined: Mask = field(init=False)
+    begun: Ints = field(init=False)
+    """how often each has been attached"""
     since: Ints = field(init=False)
     """from when on each is complete"""
     stable: Ints = field(init=False)
@@ -64,6 +66,7 @@ class Inputs:
         self.heeding = np.zeros(self.count, dtype=np.bool_)
         self.vouched = np.zeros(self.count, dtype=np.bool_)
         self.waiting = [[] for _ in range(self.count)]
+        self.begun = np.zeros(self.count, dtype=np.int64)
         self.since, self.stable, self.doubted = (
             np.full(self.count, BEGIN, dtype=np.int64) for _ in range(3)
         )
@@ -90,6 +93,7 @@ class Inputs:
         """An input begins anew, complete from that time on."""
         self.detach(port)
         self.attached[port], self.quarantined[port] = True, False
+        self.begun[port] += 1
         self.since[port] = since
         # who begins now may have been told before
         self.doubted[port] = self.out if self.heeding[port] else BEGIN

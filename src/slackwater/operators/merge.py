@@ -268,8 +268,7 @@ class Merge:
                 )
             outvoted = [port for port in each.minority if state.inputs.attached[port]]
             for port in outvoted:
-                self._detach(state, port)
-                state.inputs.quarantined[port] = True
+                self._set_aside(state, port)
             names = called(outvoted) or "nobody"
             found.append(
                 GivenUp(
@@ -282,6 +281,17 @@ class Merge:
         """An input has broken off, or is not to be listened to; what it alone has told goes at ctis."""
         self._detach(state, port)
         return self._advanced(state, [])
+
+    def quarantine(self, state: State, port: int, begun: int) -> Answer:
+        """An input was found elsewhere to contradict the others, unless it has begun anew since."""
+        if state.inputs.begun[port] != begun:
+            return Answer()
+        self._set_aside(state, port)
+        return self._advanced(state, [])
+
+    def _set_aside(self, state: State, port: int) -> None:
+        self._detach(state, port)
+        state.inputs.quarantined[port] = True
 
     def _detach(self, state: State, port: int) -> None:
         state.inputs.detach(port)

@@ -152,6 +152,10 @@ class Dataflow:
             merge.detach(port)
         self.run_until_quiet()
 
+    def listens_to(self, source: Node, port: int) -> bool:
+        """Whether a merge listens to that replica: it may have been quarantined."""
+        return any(merge.state.inputs.attached[port] for merge in self._readers_of(source))
+
     def _readers_of(self, source: Node) -> list[Running]:
         """The merges of a replicated stream."""
         return [merge for merge in self.merges if merge.node.inputs == (source,)]
@@ -225,6 +229,11 @@ class Dataflow:
     def detach(self, merge: Running, port: int) -> None:
         """An input of a merge is not listened to any longer, until it is attached."""
         merge.detach(port)
+        self.run_until_quiet()
+
+    def quarantine(self, number: int, port: int, begun: int) -> None:
+        """An input of one of the merges was found elsewhere to contradict the others."""
+        self.merges[number].quarantine(port, begun)
         self.run_until_quiet()
 
     def attach(self, merge: Running, port: int, since: int) -> list[Source]:

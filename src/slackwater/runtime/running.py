@@ -194,6 +194,11 @@ class Running:
         assert isinstance(self.step, Merge), "only a merge can do without"
         self._emit(self._told([self.step.detach(self.state, port)], []))
 
+    def quarantine(self, port: int, begun: int) -> None:
+        """An input of a merge was found elsewhere to contradict the others."""
+        assert isinstance(self.step, Merge), "only a merge can do without"
+        self._emit(self._told([self.step.quarantine(self.state, port, begun)], []))
+
     def add_input(self, called: str, *, heeding: bool) -> None:
         """One more replica of the stream that a merge reads, which is to be attached."""
         assert isinstance(self.step, Merge), "only a merge reads replicas"
@@ -366,9 +371,14 @@ class Running:
     @property
     def place(self) -> str:
         """Which operator this is, for people: there may be one such for every source."""
-        sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
         about = user_name(self.node.describe())
-        return f"{self.node.name} {about}".rstrip() + f" over {', '.join(sources)}"
+        return f"{self.node.name} {about}".rstrip() + f" over {self.streams}"
+
+    @property
+    def streams(self) -> str:
+        """What it is made of, for people."""
+        sources = dict.fromkeys(n.stream_name for n in walk(self.node) if isinstance(n, Source))
+        return ", ".join(sources)
 
     def _carried(self, control: Control) -> Control:
         if len(self.inbound) > 1:

@@ -2,10 +2,10 @@
 
 A running query of Spark cannot gain a source. So one that is to be spoken to has one more from the
 beginning: a directory under its checkpoint. A file there is one turn of the dial, what is no longer
-of interest, or that a replica comes or goes; Spark's offsets say which batch it belongs to, so that a
-repeated batch is told the same.
+of interest, or that a replica comes or goes, or is quarantined; Spark's offsets say which batch it
+belongs to, so that a repeated batch is told the same.
 With a heartbeat there is another, which counts seconds. And what a query tells others (`Feedback`) they
-read from a directory in the same way.
+read from a directory in the same way, or from a topic (kafka_feedback.py).
 
 Both become parcels without rows, for every bucket of every stage. Spark makes them itself, for they need
 nothing of ours.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from typing import Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -30,7 +31,7 @@ from slackwater.errors import PlanError
 from slackwater.spark.reading import ANY_AGE
 from slackwater.times import BEGIN
 
-__all__ = ["Controls", "Feedback", "beats"]
+__all__ = ["Controls", "Feedback", "Telling", "beats", "to_all"]
 
 _SECOND = 1_000_000
 _BETWEEN = 5.0
@@ -43,6 +44,8 @@ class Controls:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._place = Directory(self.directory)
+        self._lock = threading.Lock()
+        """the user speaks, and so does the query itself"""
         # Spark reads it from the beginning
         self._place.files.create_dir(self._place.root)
 
@@ -57,16 +60,32 @@ class Controls:
 
     def add(self, told: str) -> None:
         """Say one thing more."""
-        number = max(self._numbers(), default=-1) + 1
-        # while it is written its name begins with a dot, and Spark does not read it
-        said = {"number": number, "told": told}
-        self._place.write(f"{number:09d}.json", json.dumps(said).encode())
+        with self._lock:
+            number = max(self._numbers(), default=-1) + 1
+            # while it is written its name begins with a dot, and Spark does not read it
+            said = {"number": number, "told": told}
+            self._place.write(f"{number:09d}.json", json.dumps(said).encode())
+
+    def close(self) -> None:
+        """Nothing more is said: there is nothing to be done."""
 
     def parcels(self, spark: SparkSession, program: Program) -> DataFrame:
         """Every file as a parcel for every bucket of every stage."""
         read = spark.readStream.schema("number bigint, told string")
         rows = read.options(**ANY_AGE).json(self.directory)
-        return _to_all(rows, program, CONTROL, f.col("number"), f.col("told").cast("binary"))
+        return to_all(rows, program, CONTROL, f.col("number"), f.col("told").cast("binary"))
+
+
+class Telling(Protocol):
+    """Where a query tells something."""
+
+    def add(self, told: str) -> None:
+        """Say one thing more."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is said."""
+        ...
 
 
 class Feedback:
@@ -77,10 +96,10 @@ class Feedback:
     after the last one is told when these have passed.
     """
 
-    def __init__(self, directory: str) -> None:
-        self._controls = Controls(directory)
+    def __init__(self, to: Telling) -> None:
+        self._to = to
         self._known = self._told = BEGIN
-        self._pauses = False
+        self._pauses = self._ended = False
         self._lock = threading.Lock()
 
     def tell(self, before: int) -> None:
@@ -92,8 +111,10 @@ class Feedback:
     def _write(self) -> None:
         if self._pauses or self._known <= self._told:
             return
+        self._to.add(pack_told(Outdated(self._known)))
         self._told = self._known
-        self._controls.add(pack_told(Outdated(self._told)))
+        if self._ended:
+            return
         self._pauses = True
         later = threading.Timer(_BETWEEN, self._go_on)
         later.daemon = True
@@ -102,7 +123,17 @@ class Feedback:
     def _go_on(self) -> None:
         with self._lock:
             self._pauses = False
-            self._write()
+            if not self._ended:
+                self._write()
+
+    def end(self) -> None:
+        """The last word, if it was not told yet."""
+        with self._lock:
+            self._pauses, self._ended = False, True
+            try:
+                self._write()
+            finally:
+                self._to.close()
 
 
 def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:
@@ -116,7 +147,7 @@ def beats(spark: SparkSession, program: Program, every: int) -> DataFrame:
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
     # one a batch is enough: after a day without the query, the first one would have a day of them
     once = rate.mapInArrow(_first, rate.schema)
-    return _to_all(once, program, BEAT, f.lit(0).cast("bigint"), f.lit(None).cast("binary"))
+    return to_all(once, program, BEAT, f.lit(0).cast("bigint"), f.lit(None).cast("binary"))
 
 
 def _first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,7 +158,8 @@ def _first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return
 
 
-def _to_all(rows: DataFrame, program: Program, feed: int, number: object, data: object) -> DataFrame:
+def to_all(rows: DataFrame, program: Program, feed: int, number: object, data: object) -> DataFrame:
+    """A parcel of each row, for every bucket of every stage."""
     stages = f.explode(f.sequence(f.lit(1), f.lit(len(program.cut.stages))))
     buckets = f.explode(f.sequence(f.lit(0), f.lit(program.buckets - 1)))
     none, begin = f.lit(""), f.lit(BEGIN).cast("bigint")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -23,6 +23,7 @@ from slackwater.distributed.controls import (
     Attached,
     Detached,
     Ignored,
+    Quarantined,
     pack_ignored,
     pack_told,
     pack_turn,
@@ -35,7 +36,8 @@ from slackwater.distributed.store import Place, Store
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
-from slackwater.plan.nodes import Node, Source
+from slackwater.merging import QUARANTINE
+from slackwater.plan.nodes import Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
 from slackwater.promises import Promises
 from slackwater.punctuations import Promise, Punctuation
@@ -53,10 +55,11 @@ from slackwater.spark.beforehand import (
     require_trigger,
     require_types,
 )
-from slackwater.spark.control import Controls, Feedback, beats
+from slackwater.spark.control import Controls, Feedback, Telling, beats
 from slackwater.spark.declared import declared
 from slackwater.spark.failure import failure_of
 from slackwater.spark.inputs import known
+from slackwater.spark.kafka_feedback import FeedbackTopic
 from slackwater.spark.lower import Settings, lowered
 from slackwater.spark.news import (
     ANSWER,
@@ -69,6 +72,7 @@ from slackwater.spark.news import (
 )
 from slackwater.spark.receiving import Delivery, Opening, Sink
 from slackwater.times import BEGIN, Duration, Instant, chronon, show
+from slackwater.topics import Topic
 
 __all__ = ["SparkQuery", "Standings", "start"]
 
@@ -93,6 +97,8 @@ class Standings:
     """what holds the promise back: a partition of a source"""
     replicas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """of each replicated stream, how far each of its replicas is that is attached"""
+    quarantined: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """of what is merged, whose inputs are not listened to any longer, for they contradict the others"""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,7 @@ class Spoken:
     dial: Dial | None = None
     """how it stands, if it can be turned"""
     ignored: tuple[Promise, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
 
     @classmethod
     def of(cls, controls: Controls, schema: pl.Schema, dial: Dial | None) -> Spoken:
@@ -110,17 +117,27 @@ class Spoken:
         said = controls.said(schema)
         turns = [each for each in said if isinstance(each, Dial)]
         ignored = [told for each in said if isinstance(each, Ignored) for told in each.told]
-        return cls(controls, turns[-1] if turns else dial, tuple(ignored))
+        quarantined = tuple(each for each in said if isinstance(each, Quarantined))
+        return cls(controls, turns[-1] if turns else dial, tuple(ignored), quarantined)
 
 
 class SparkQuery:
     """A query at work. `output` has its answer so far, if it goes to memory."""
 
     def __init__(
-        self, program: Program, settings: Settings, sink: Sink, query: str, spoken: Spoken
+        self,
+        program: Program,
+        settings: Settings,
+        sink: Sink,
+        query: str,
+        spoken: Spoken,
+        *,
+        feedback: Feedback | None = None,
     ) -> None:
         self._program, self._settings = program, settings
-        self._spoken = spoken
+        self._spoken, self._feedback = spoken, feedback
+        self._quarantined = {*spoken.quarantined}
+        """of whom all buckets have been told"""
         self._store = Store(settings.root)
         self._query: StreamingQuery | None = None
         self._watch: threading.Thread | None = None
@@ -164,7 +181,22 @@ class SparkQuery:
             links = {Place(each.stage, each.bucket): each.link for each in standings}
             promises = {name: told for each in standings for name, told in each.promises.items()}
             self._store.write_record(batch, links, {**asdict(self.progress), "promises": promises})
+            self._tell_all(each for standing in standings for each in standing.quarantined)
             self._news.notify_all()
+        if self._feedback is not None:
+            self._feedback.tell(self.progress.settled_until)
+
+    def _tell_all(self, found: Iterable[Quarantined]) -> None:
+        """Whom one bucket has stopped listening to, none is to listen to.
+
+        A batch that is repeated finds the same, which is told once.
+        """
+        for each in found:
+            if each not in self._quarantined:
+                controls = self._spoken.controls
+                assert controls is not None, "a query that may quarantine can be spoken to"
+                controls.add(pack_told(each))
+                self._quarantined.add(each)
 
     def _set_aside(self, batch: int, entries: list[Entry]) -> None:
         self._store.write_entries(batch, entries)
@@ -203,6 +235,7 @@ class SparkQuery:
             len(self.ledger),
             held_by,
             {stream: told for standing in standings for stream, told in standing.replicas.items()},
+            _called(each for standing in standings for each in standing.quarantined),
         )
 
     @property
@@ -233,6 +266,9 @@ class SparkQuery:
         forget(self._settings.run, self._settings.root)
         with self._news:
             self._news.notify_all()
+        if self._feedback is not None:
+            with suppress(Py4JError):
+                self._feedback.end()
 
     @property
     def spark_query(self) -> StreamingQuery:
@@ -361,8 +397,8 @@ def start(
     trigger: Mapping[str, Any] | None = None,
     heartbeat: int | None = None,
     turnable: bool = False,
-    feedback: bool | str = False,
-    feedback_to: str | None = None,
+    feedback: bool | str | Topic = False,
+    feedback_to: str | Topic | None = None,
 ) -> SparkQuery:
     """Start a plan on Spark."""
     trigger = {"processingTime": "0 seconds"} if trigger is None else trigger
@@ -401,23 +437,24 @@ def start(
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
     spoken = Spoken()
-    if turnable or feedback or any(source.replicated for source in program.sources):
+    replicated = any(source.replicated for source in program.sources)
+    if turnable or feedback or replicated or _may_quarantine(program):
         controls = Controls(f"{checkpoint}/control")
         beside.append(controls.parcels(spark, program))
         spoken = Spoken.of(controls, program.schema, dial)
-    if isinstance(feedback, str):
+    if isinstance(feedback, Topic):
+        beside.append(FeedbackTopic(spark, feedback).parcels(program))
+    elif isinstance(feedback, str):
         beside.append(Controls(_resolved(spark, feedback)).parcels(spark, program))
     if heartbeat is not None:
         beside.append(beats(spark, program, heartbeat))
-    handle = SparkQuery(program, settings, sink, query_name, spoken)
-    tells = None if feedback_to is None else Feedback(_resolved(spark, feedback_to))
+    tells = None if feedback_to is None else Feedback(_telling(spark, feedback_to))
+    handle = SparkQuery(program, settings, sink, query_name, spoken, feedback=tells)
 
     def write(frame: DataFrame, batch: int) -> None:
         with sink.published(frame, program.schema) as left:
             parcels = [p for rows in left.toArrow().to_batches() for p in from_arrow(rows)]
         handle.take_in(batch, parcels)
-        if tells is not None:
-            tells.tell(handle.progress.settled_until)
 
     with _keeping_memory(spark):
         answer = lowered(spark, program, inputs, settings, sink, beside=beside)
@@ -458,6 +495,25 @@ def _planned_once(spark: SparkSession) -> Iterator[None]:
             spark.conf.unset(_ADAPTIVE)
         else:
             spark.conf.set(_ADAPTIVE, before)
+
+
+def _telling(spark: SparkSession, to: str | Topic) -> Telling:
+    """Where a query tells others what is past."""
+    return FeedbackTopic(spark, to) if isinstance(to, Topic) else Controls(_resolved(spark, to))
+
+
+def _may_quarantine(program: Program) -> bool:
+    """Whether a bucket may find somebody whom none is to listen to."""
+    merges = (node for node in walk(program.cut.root) if isinstance(node, Merge))
+    return any(merge.policy.contradiction is QUARANTINE for merge in merges)
+
+
+def _called(quarantined: Iterable[Quarantined]) -> dict[str, list[str]]:
+    """Of what is merged, who is quarantined, by name."""
+    by_streams: dict[str, list[str]] = {}
+    for streams, called in sorted({(each.streams, each.called) for each in quarantined}):
+        by_streams.setdefault(streams, []).append(called)
+    return by_streams
 
 
 def _standings_of(record: Mapping[str, Any] | None) -> Standings:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from slackwater.distributed.files import Directory
 from slackwater.errors import PlanError
 
-__all__ = ["BATCH", "QUERY", "SEQUENCE", "admin_of", "counts", "once"]
+__all__ = ["BATCH", "QUERY", "SEQUENCE", "admin_of", "counts", "given_to", "once"]
 
 QUERY, BATCH, SEQUENCE = "slackwater.query", "slackwater.batch", "slackwater.sequence"
 _PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -36,11 +36,7 @@ _PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 def admin_of(spark: SparkSession, servers: str, options: Mapping[str, str]) -> Iterator[Any]:
     """Kafka's own client, for questions about topics."""
     java: Any = spark._jvm
-    properties = java.java.util.HashMap()
-    for name, value in options.items():
-        if name.startswith("kafka."):
-            properties.put(name.removeprefix("kafka."), value)
-    properties.put("bootstrap.servers", servers)
+    properties = given_to(java.java.util.HashMap(), servers, options)
     client = java.org.apache.kafka.clients.admin.Admin
     if not hasattr(client, "create"):
         raise _no_connector()
@@ -54,6 +50,15 @@ def admin_of(spark: SparkSession, servers: str, options: Mapping[str, str]) -> I
         yield admin
     finally:
         admin.close()
+
+
+def given_to(properties: Any, servers: str, options: Mapping[str, str]) -> Any:
+    """A client's properties, with what the connector's options say of them."""
+    for name, value in options.items():
+        if name.startswith("kafka."):
+            properties.put(name.removeprefix("kafka."), value)
+    properties.put("bootstrap.servers", servers)
+    return properties
 
 
 def _no_connector() -> PlanError:

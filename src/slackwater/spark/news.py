@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from slackwater.distributed.bucket import Standing
+from slackwater.distributed.controls import Quarantined
 from slackwater.distributed.parcels import PROMISED, SINK, Parcel
 from slackwater.ledger import Entry, Ledger
 
@@ -53,7 +54,9 @@ def entries_of(parcel: Parcel) -> list[Entry]:
 
 def standing_of(parcel: Parcel) -> Standing:
     """How a bucket stands."""
-    return Standing(**_content(parcel))
+    content = _content(parcel)
+    content["quarantined"] = [Quarantined(*each) for each in content["quarantined"]]
+    return Standing(**content)
 
 
 def names_of(parcel: Parcel) -> list[str]:
