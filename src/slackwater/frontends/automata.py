@@ -40,6 +40,7 @@ def automaton(
     where: pl.Expr | None = None,
     speculation: Speculation | None = None,
     rounds: int = 1_000,
+    rows: int = 10_000_000,
 ) -> Query:
     """All that an automaton makes of a sequence of symbols: partial matches, complete ones, and seeds.
 
@@ -95,7 +96,7 @@ def automaton(
         further = step.select("begin", end=pl.col(_AT), state=pl.col(_TO), **updates)
         return seeds.union(further)
 
-    return fixpoint(body, schema=dict(seeds.schema), speculation=speculation, rounds=rounds)
+    return fixpoint(body, schema=dict(seeds.schema), speculation=speculation, rounds=rounds, rows=rows)
 
 
 def _first(name: str, value: object) -> pl.Expr:

@@ -690,6 +690,8 @@ class Fixpoint(Node):
     rounds: int = 1_000
     """how often rows may go round before the loop is taken for one without end"""
     best: Best | None = None
+    rows: int = 10_000_000
+    """... and how many"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -708,8 +710,9 @@ class Fixpoint(Node):
                 f"fixpoint: {self.speculation!r} is no way to speculate",
                 hint="sw.Hybrid(), sw.Probing() or sw.HighWaterMark()",
             )
-        if type(self.rounds) is not int or self.rounds < 1:
-            raise PlanError("fixpoint: rounds is a number, 1 or more", detail=f"it is {self.rounds!r}")
+        for name, limit in (("rounds", self.rounds), ("rows", self.rows)):
+            if type(limit) is not int or limit < 1:
+                raise PlanError(f"fixpoint: {name} is a number, 1 or more", detail=f"it is {limit!r}")
 
     def describe(self) -> str:
         return "" if self.speculation == _HYBRID else str(self.speculation)
