@@ -130,6 +130,60 @@ def _two(build: Callable[[sw.Query, sw.Query], sw.Query]) -> Callable[[], Case]:
     return case
 
 
+_A, _B, _ALL = sw.matched("A"), sw.matched("B"), sw.matched()
+MATCHES: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "in order": lambda s: s.match(
+        "A B* C",
+        where={"A": sw.col("v") > 0, "B": sw.col("v") <= _A.last("v"), "C": sw.col("k").is_not_null()},
+        n=_ALL.count(), t=_B.sum("v"), k=sw.matched("C").last("k"),
+    ),
+    "from every row": lambda s: s.match(
+        "A B* C", within=5, after=sw.TO_NEXT_ROW,
+        where={"A": sw.col("v") > 0, "B": sw.col("v") <= _A.last("v"), "C": sw.col("k").is_not_null()},
+        n=_ALL.count(), t=_B.sum("v"), x=_ALL.sum("x"),
+    ),
+    "that may go on": lambda s: s.match(
+        "A+ B*", within=6, where={"A": _A.sum("v") < 4, "B": sw.col("k") == "a"},
+        n=_A.count("x"), m=_B.avg("v"), low=_ALL.min("x"), high=_ALL.max("k"),
+    ),
+    "that may go on, from every row": lambda s: s.match(
+        "A B+", within=6, after=sw.TO_NEXT_ROW,
+        where={"B": sw.col("v") >= sw.previous("v")}, n=_B.count(), x=_B.first("x"), y=_B.last("x"),
+    ),
+    "that gives up": lambda s: s.match(
+        "((A B C | A) B) | A", where={"A": sw.col("v") > 0, "B": sw.col("v") < 3, "C": sw.col("v") > 1},
+        n=_ALL.count(), k=_ALL.first("k"),
+    ),
+    "that gives up, from every row": lambda s: s.match(
+        "(A B C | B)? (A | C A)*", within=9, after=sw.TO_NEXT_ROW,
+        where={"A": sw.col("v") > 0, "B": sw.col("v") < 3, "C": sw.col("v") > 1},
+        n=_ALL.count(), low=_A.min("v"), high=_A.max("x"),
+    ),
+    "by key": lambda s: s.group_by("k").match(
+        "A B", where={"B": sw.col("v") > sw.previous("v")}, within=8, x=_A.last("x"), n=_ALL.max("v"),
+    ),
+    "by two keys": lambda s: s.group_by("v", "k").match("A A?", n=_A.count()),
+}  # fmt: skip
+_MOVES: dict[str, list[object]] = {
+    "before": ["s", "q", "q", "f", "q", "s"], "after": ["q", "q", "f", "q", "q", None],
+    "symbol": ["a", "b", "a", "b", "b", None], "step": [1, -1, 0, 2, 1, 5], "above": [-9, 0, 0, 1, 1, 0],
+}  # fmt: skip
+AUTOMATA: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "of words": lambda s: sw.automaton(
+        s.select("v", "k", "x"), [("s", "q", "a"), ("q", "q", "b"), ("q", "f", "a")], start="s"
+    ),
+    "with registers": lambda s: sw.automaton(
+        s.select("v", "k", "x"), _MOVES, start="s",
+        registers={"m": (0, sw.col("m") + sw.col("step")), "y": (0.5, sw.col("y") + sw.col("x"))},
+        where=(sw.col("m") > sw.col("above")) | (sw.col("x") > 0) | (sw.col("begin") == sw.col("end")),
+    ),
+    "of each group": lambda s: s.group_by("x").apply(
+        lambda group: sw.automaton(
+            group.select("v", "k"), _MOVES, start="s",
+            registers={"m": (0, sw.col("m") + sw.col("step"))}, where=sw.col("m") >= sw.col("above"),
+        ).where(sw.col("state") != "s")
+    ),
+}  # fmt: skip
 CASES: dict[str, Callable[[], Case]] = {
     "where": _one(lambda s: s.where(sw.col("v") > 0)),
     "where on strings and nulls": _one(lambda s: s.where((sw.col("k") == "a") | sw.col("x").is_null())),
@@ -176,6 +230,14 @@ CASES: dict[str, Callable[[], Case]] = {
     "clip by two keys": _two(lambda a, b: a.clip(b.where(sw.col("v") > 0), on=("x", "k"))),
     "clip by itself": _one(lambda s: s.clip(s, on="v")),
     "clip by the next": _one(lambda s: s.inserts().clip(s, on="v")),
+    **{
+        f"match {name}": _one(lambda s, build=build: build(s))  # type: ignore[misc]
+        for name, build in MATCHES.items()
+    },
+    **{
+        f"automaton {name}": _one(lambda s, build=build: build(s))  # type: ignore[misc]
+        for name, build in AUTOMATA.items()
+    },
     "union": _two(lambda a, b: a.union(b)),
     "union with itself": _one(lambda s: s.union(s.shift(1), s)),
     "merge": _one(lambda s: sw.merge(s, s.shift(1).shift(-1))),

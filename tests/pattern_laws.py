@@ -62,6 +62,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "fixpoint as a set": two(
         lambda a, b: sw.fixpoint(lambda r: _upwards(r, a, b).distinct(), schema=SCHEMA)
     ),
+    "match": one(lambda s: s.match("A B*", within=4, n=sw.matched().count())),
+    "match by key": one(
+        lambda s: s.group_by("k").match(
+            "A B", where={"B": sw.col("v") > sw.previous("v")}, n=sw.matched("B").last("v")
+        )
+    ),
     "where": one(lambda s: s.where(sw.col("v") > 0)),
     "select, renamed": one(lambda s: s.select(w="v", key="k")),
     "select, computed": one(lambda s: s.select("k", double=sw.col("v") * 2)),

@@ -582,7 +582,7 @@ def test_erratum_7_eager_and_order_preserving_are_not_comparable() -> None:
 
 # They compute from where a lifetime begins or ends, which a snapshot does not tell. So do first, last
 # and functions of a group, whose rows come in the order of their starts.
-LOOK_AT_LIFETIMES = (nodes.Deletes, nodes.PointAtEnd, nodes.ClipBy, nodes.Session)
+LOOK_AT_LIFETIMES = (nodes.Deletes, nodes.PointAtEnd, nodes.ClipBy, nodes.Session, nodes.Match)
 IN_ORDER = (First, Last, GroupFunction)
 
 
@@ -641,6 +641,7 @@ NOT_COMPLIANT: dict[str, Callable[[sw.Query], sw.Query]] = {
     "Deletes": lambda s: s.deletes(),
     "PointAtEnd": lambda s: s.point_at_end(),
     "Session": lambda s: s.window(sw.session(1)),
+    "Match": lambda s: s.match("A B", n=sw.matched().count()),
     "first": lambda s: s.aggregate(f=sw.first("a")),
     "group function": lambda s: s.aggregate(f=sw.group_function(str, "a", dtype=str)),
     "ClipBy": lambda s: s.clip(s.shift(-2)),

@@ -88,6 +88,7 @@ from slackwater.plan.aggregations import (
 from slackwater.plan.functions import function
 from slackwater.plan.knowledge import all_reported, domain, ordered_by, unique
 from slackwater.plan.lifetimes import VE, VS, hopping, least, most, session, sliding, tumbling
+from slackwater.plan.matching import PAST_LAST_ROW, TO_NEXT_ROW, AfterMatch, matched, previous
 from slackwater.policies import Progress, progress
 from slackwater.punctuations import Closings, ExternalCti, Punctuation, cti, external_cti, punctuation
 from slackwater.query import Grouped, Query, RunningQuery, Windowed, fixpoint, merge, stream
@@ -113,16 +114,19 @@ __all__ = [
     "LEDGER",
     "MIDDLE",
     "ORDER_PRESERVING",
+    "PAST_LAST_ROW",
     "PERFECTNESS_PRESERVING",
     "QUARANTINE",
     "RAISE",
     "STOP",
     "STRONG",
+    "TO_NEXT_ROW",
     "ULTRA",
     "VE",
     "VS",
     "WITH_LEADER",
     "Adjust",
+    "AfterMatch",
     "Batch",
     "Closings",
     "Control",
@@ -177,6 +181,7 @@ __all__ = [
     "insert",
     "last",
     "least",
+    "matched",
     "max",
     "merge",
     "merge_policy",
@@ -185,6 +190,7 @@ __all__ = [
     "one_of",
     "ordered_by",
     "percentile",
+    "previous",
     "product",
     "progress",
     "punctuation",

@@ -29,6 +29,8 @@ from slackwater.payloads import Payload
 from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes as n
 from slackwater.plan.evaluation import evaluate
+from slackwater.plan.matching import PAST_LAST_ROW, Choice, Pattern, Reference, Repeat, Symbol
+from slackwater.plan.matching import Sequence as InOrder
 from slackwater.times import INF, plus
 
 __all__ = ["meaning"]
@@ -457,6 +459,194 @@ def _groups(
     return groups
 
 
+# Patterns in rows
+
+
+def match(node: n.Match, rows: History) -> History:
+    """For each group, its matches: alive from the start of their last row on, while all rows live.
+
+    The rows of a group are in order of (vs, payload). A symbol takes the next row, if that begins
+    while all rows taken before are alive, and satisfies the symbol's condition; what the condition says
+    of rows that were taken counts this one. A sequence is matched part by part; a choice by the first
+    way that matches; a repeated part as often as it matches. Nothing that was taken is given back: if
+    what follows does not match then, nothing matches from that row on.
+
+    The first match is that of the first row from which there is one. The next may begin behind its last
+    row, or behind its first. So A+ C with `sum(A.price) < 30` as the condition of A finds in the prices
+    7, 9, 10, 5, 10, 7, 14: A takes 7, 9, 10 (26 with the third, 31 with the fourth), C the 5 behind
+    them. From the sixth row on A takes 7 and 14 (21), C finds no row, and A keeps its two: no match.
+    """
+    found, ordered = [], rows.frame.sort("vs", *rows.schema, "ve", nulls_last=False)
+    events = History(ordered).events()
+    for group in _groups(events, node.keys, payload=lambda event: event.payload).values():
+        start = 0
+        while start < len(group):
+            taken = _taken(node, node.pattern, group[start:], [])
+            if taken:
+                found.append(_match_of(node, taken))
+            past_last = taken and node.after is PAST_LAST_ROW
+            start += len(taken) if taken and past_last else 1
+    return History.from_events(found, node.schema)
+
+
+Taken = list[tuple[str, Event]]
+"""the rows of a match so far, each with the symbol that took it"""
+
+
+def _taken(node: n.Match, part: Pattern, rows: Sequence[Event], taken: Taken) -> Taken | None:
+    """What is taken when the part has matched behind what was; None if it does not match."""
+    match part:
+        case Symbol(name):
+            if len(taken) == len(rows):
+                return None
+            event = rows[len(taken)]
+            together = all(event.vs < other.ve for _, other in taken)
+            more = [*taken, (name, event)]
+            return more if together and _is_taken(node, more) else None
+        case InOrder(parts):
+            so_far: Taken | None = taken
+            for each in parts:
+                so_far = None if so_far is None else _taken(node, each, rows, so_far)
+            return so_far
+        case Choice(ways):
+            ends = (_taken(node, way, rows, taken) for way in ways)
+            return next((end for end in ends if end is not None), None)
+        case Repeat(inner, least, once):
+            times = 0
+            while not (once and times):
+                longer = _taken(node, inner, rows, taken)
+                if longer is None:
+                    break
+                taken, times = longer, times + 1
+            return taken if times >= least else None
+
+
+def _is_taken(node: n.Match, taken: Taken) -> bool:
+    """Whether the last row satisfies the condition of the symbol that wants it."""
+    symbol, event = taken[-1]
+    if symbol not in node.where:
+        return True
+    row = {**event.payload, **_said_of(node, taken)}
+    frame = History.from_events([Event(0, 1, row)], node.test_schema).frame
+    return evaluate(node.where[symbol], frame, f"match where {symbol}").to_list() == [True]
+
+
+def _match_of(node: n.Match, taken: Taken) -> Event:
+    """A match as a row: the keys, and what is asked of it."""
+    events = [event for _, event in taken]
+    row = {**events[-1].payload, **_said_of(node, taken)}
+    frame = History.from_events([Event(0, 1, row)], node.test_schema).frame
+    measures = {
+        name: evaluate(expression, frame, f"match {name}").to_list()[0]
+        for name, expression in node.measures.items()
+    }
+    keys = {key: events[0].payload[key] for key in node.keys}
+    return Event(events[-1].vs, min(event.ve for event in events), {**keys, **measures})
+
+
+def _said_of(node: n.Match, taken: Taken) -> dict[str, Any]:
+    """What the references stand for."""
+    return {name: _value_of(reference, taken) for name, reference in node.references.items()}
+
+
+def _value_of(reference: Reference, taken: Taken) -> Any:
+    if reference.kind == "previous":
+        return taken[-2][1].payload[reference.column or ""] if len(taken) > 1 else None
+    rows = [event.payload for symbol, event in taken if reference.counts(symbol)]
+    if reference.column is None:
+        return len(rows)
+    values = [row[reference.column] for row in rows]
+    if reference.kind in ("first", "last"):
+        return (values[0] if reference.kind == "first" else values[-1]) if values else None
+    values = [value for value in values if value is not None]
+    if reference.kind == "count":
+        return len(values)
+    if reference.kind in ("sum", "avg"):
+        # one after the other, so that floats have one sum
+        total = reduce(lambda so_far, value: so_far + value, values, 0)
+        if isinstance(total, int):
+            _require_room(-(2**63) <= total < 2**63, Fraction(total), "64 bits")
+        if reference.kind == "sum":
+            return total
+        return float(total) / len(values) if values else None
+    if not values:
+        return None
+    return min(values, key=place) if reference.kind == "min" else max(values, key=place)
+
+
+def automaton(node: n.Automaton, rows: History) -> History:
+    """For each group, the bag of ways: nothing yet, from every row on; and any way, and one step more.
+
+    A step is taken by a row at the place behind the end of a way, with a transition from its state by
+    the row's symbol, if all of them live together and the condition is satisfied.
+    """
+    found, transitions = [], node.table.rows(named=True)
+    before, after, by = node.table.columns[:3]
+    first = {name: value.item() for name, (value, _) in node.registers.items()}
+    for group in _groups(rows.events(), node.keys, payload=lambda event: event.payload).values():
+        keys = {key: group[0].payload[key] for key in node.keys}
+        ways = []
+        for event in group:
+            at = event.payload[node.place]
+            end = None if at is None else at - 1
+            begun = {"begin": at, "end": end, "state": node.start.item(), **first}
+            ways.append(event._replace(payload=begun))
+        while ways:
+            found += [way._replace(payload={**keys, **way.payload}) for way in ways]
+            steps = [
+                (way, event, transition)
+                for way in ways
+                for event in group
+                for transition in transitions
+                if way.payload["end"] is not None
+                and event.payload[node.place] == way.payload["end"] + 1
+                and _same(transition[before], way.payload["state"])
+                and _same(transition[by], event.payload[node.symbol])
+                and max(way.vs, event.vs) < min(way.ve, event.ve)
+            ]
+            ways = _further(node, steps, after)
+    return History.from_events(found, node.schema)
+
+
+Step = tuple[Event, Event, Payload]
+"""a way, the row behind it, and a transition"""
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one; null is none."""
+    return one is not None and other is not None and identity(one) == identity(other)
+
+
+def _further(node: n.Automaton, steps: Sequence[Step], after: str) -> list[Event]:
+    """The ways that are made of these steps, if they may be taken."""
+    read = [
+        Event(0, 1, {name: {**event.payload, **move, **way.payload}[name] for name in node.step_schema})
+        for way, event, move in steps
+    ]
+    frame = History.from_events(read, node.step_schema).frame
+    values = {
+        name: evaluate(update, frame, f"automaton: register {name}").to_list()
+        for name, (_, update) in node.registers.items()
+    }
+    may = [True] * len(steps)
+    if node.where is not None:
+        may = [true is True for true in evaluate(node.where, frame, "automaton where")]
+    return [
+        Event(
+            max(way.vs, event.vs),
+            min(way.ve, event.ve),
+            {
+                "begin": way.payload["begin"],
+                "end": event.payload[node.place],
+                "state": move[after],
+                **{name: of_all[i] for name, of_all in values.items()},
+            },
+        )
+        for i, (way, event, move) in enumerate(steps)
+        if may[i]
+    ]
+
+
 # The same history
 
 
@@ -550,6 +740,8 @@ _DEFINITIONS: dict[type[n.Node], Callable[..., History]] = {
     n.Aggregate: aggregate,
     n.Rank: rank,
     n.GroupApply: group_apply,
+    n.Match: match,
+    n.Automaton: automaton,
     n.Sort: unchanged,
     n.Align: unchanged,
     n.Cleanse: unchanged,

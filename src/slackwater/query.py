@@ -25,6 +25,7 @@ from slackwater.plan.aggregations import Aggregation, RankSpec
 from slackwater.plan.expressions import column
 from slackwater.plan.knowledge import Knowledge
 from slackwater.plan.loops import require_turning
+from slackwater.plan.matching import PAST_LAST_ROW, AfterMatch, parsed
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.schemas import require_callable, require_columns, schema_of
 from slackwater.punctuations import Punctuation
@@ -260,6 +261,38 @@ class Query:
         return Query(_aggregate(self.node, (), aggregations))
 
     # The physical stream: the same history, told differently
+
+    def match(
+        self,
+        pattern: str,
+        *,
+        where: Mapping[str, pl.Expr] | None = None,
+        within: Duration | None = None,
+        after: AfterMatch = PAST_LAST_ROW,
+        **measures: pl.Expr,
+    ) -> Query:
+        """The matches of a pattern in the rows, in order of (vs, payload): one row for each.
+
+        A symbol takes one row, that which comes next; `where` has the conditions of symbols, over
+        columns of the row and over the rows that were taken so far, this one included (`sw.matched`,
+        `sw.previous`). `A B` is one behind the other, `A | B` the first that matches, `A? A* A+` as
+        many as there are; what was taken is not given back. The rows of a match must live together:
+        with `within` every row lives for so long. A match lives from its last row on until the first
+        of its rows ends. `after` says where the next one may begin: `sw.PAST_LAST_ROW` or
+        `sw.TO_NEXT_ROW`. The measures say what is asked of a match.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"letter": str, "v": int})
+        >>> q = s.match(
+        ...     "A B* C", within=1000, total=sw.matched("B").sum("v"),
+        ...     where={symbol: sw.col("letter") == symbol for symbol in "ABC"})
+        >>> rows = [(100, "A", 4), (110, "C", 3), (120, "A", 1), (130, "B", 6), (140, "B", 8),
+        ...         (150, "C", 7), (160, "B", 9)]
+        >>> q.meaning({s: [sw.insert(t, t + 1, letter=letter, v=v) for t, letter, v in rows]}).rows()
+        [(0, 110, 1100), (14, 150, 1120)]
+        """
+        rows = _within(self.node, within)
+        return Query(nodes.Match(rows, (), parsed(pattern), dict(where or {}), measures, after))
 
     def sort(self, *by: str) -> Query:
         """The rows, released in order of columns as punctuations allow."""
@@ -581,6 +614,28 @@ class Grouped:
         """
         return Query(_aggregate(self.query.node, self.keys, aggregations))
 
+    def match(
+        self,
+        pattern: str,
+        *,
+        where: Mapping[str, pl.Expr] | None = None,
+        within: Duration | None = None,
+        after: AfterMatch = PAST_LAST_ROW,
+        **measures: pl.Expr,
+    ) -> Query:
+        """The matches of a pattern in the rows of each group, as in `Query.match`; with the keys.
+
+        >>> import slackwater as sw
+        >>> s = sw.stream({"k": str, "v": int})
+        >>> q = s.group_by("k").match("Low High", where={"High": sw.col("v") > sw.previous("v")},
+        ...                           within=9, low=sw.matched("Low").last("v"))
+        >>> rows = [(1, "x", 5), (2, "y", 7), (3, "x", 8), (4, "y", 6)]
+        >>> q.meaning({s: [sw.insert(t, t + 1, k=k, v=v) for t, k, v in rows]}).rows()
+        [('x', 5, 3, 10)]
+        """
+        rows = _within(self.query.node, within)
+        return Query(nodes.Match(rows, self.keys, parsed(pattern), dict(where or {}), measures, after))
+
     def apply(self, subplan: Callable[[Query], Query]) -> Query:
         """The subplan for each group by itself; the keys are columns of the result.
 
@@ -621,6 +676,19 @@ class Windowed(Query):
     def aggregate(self, **aggregations: Aggregation | RankSpec) -> Query:
         """For each group, one row per snapshot in which an event of it is alive."""
         return self.group_by(*self.keys).aggregate(**aggregations)
+
+    def match(
+        self,
+        pattern: str,
+        *,
+        where: Mapping[str, pl.Expr] | None = None,
+        within: Duration | None = None,
+        after: AfterMatch = PAST_LAST_ROW,
+        **measures: pl.Expr,
+    ) -> Query:
+        """The matches of a pattern in the rows of each group."""
+        group = self.group_by(*self.keys)
+        return group.match(pattern, where=where, within=within, after=after, **measures)
 
     def apply(self, subplan: Callable[[Query], Query]) -> Query:
         """The subplan for each group by itself; the keys are columns of the result."""
@@ -793,6 +861,11 @@ def _aggregate(
         )
     [(name, rank)] = ranks.items()
     return nodes.Rank(node, keys, name, rank)
+
+
+def _within(node: nodes.Node, within: Duration | None) -> nodes.Node:
+    """The rows of a match may be that far apart."""
+    return node if within is None else nodes.AlterLifetime(node, lt.sliding(within))
 
 
 def _punctuate(node: nodes.Node, known: tuple[Knowledge, ...], lateness: Duration | None) -> nodes.Node:

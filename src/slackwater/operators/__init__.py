@@ -14,6 +14,7 @@ from slackwater.errors import PlanError
 from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.align import Align
 from slackwater.operators.alter_lifetime import AlterLifetime
+from slackwater.operators.automaton import Automaton
 from slackwater.operators.chop import Chop
 from slackwater.operators.cleanse import cleanse
 from slackwater.operators.clip_by import ClipBy
@@ -21,6 +22,7 @@ from slackwater.operators.deletes import Deletes
 from slackwater.operators.finalize import finalize
 from slackwater.operators.fixpoint import Fixpoint
 from slackwater.operators.join import Join
+from slackwater.operators.match import Match
 from slackwater.operators.merge import Merge
 from slackwater.operators.point_at_end import PointAtEnd
 from slackwater.operators.punctuate import punctuate
@@ -45,6 +47,8 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.Chop: Chop,
     nodes.ClipBy: ClipBy,
     nodes.Session: Session,
+    nodes.Match: Match,
+    nodes.Automaton: Automaton,
     nodes.Union: Union,
     nodes.Sort: Sort,
     nodes.Cleanse: cleanse,

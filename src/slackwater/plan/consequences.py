@@ -34,7 +34,8 @@ from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes as n
 from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
 from slackwater.plan.loops import turning
-from slackwater.times import INF, Times, plus
+from slackwater.plan.matching import TO_NEXT_ROW, decides_by_one_row
+from slackwater.times import BEGIN, INF, Times, plus
 
 __all__ = ["Changed", "Consequences", "Stretch"]
 
@@ -130,6 +131,8 @@ def _through(node: n.Node, port: int, change: Change) -> Change:
             return _stretch(change) if port == 0 else _from_starts(change)
         case n.Aggregate(), Stretch() if _asks_for_starts(node):
             return _without_end(change)
+        case n.Match(), _:
+            return _found(node, _stretch(change))
         case n.Fixpoint(), _:
             return _round_and_round(node, _stretch(change))
         case (
@@ -141,6 +144,7 @@ def _through(node: n.Node, port: int, change: Change) -> Change:
                 | n.Aggregate()
                 | n.Rank()
                 | n.Chop()
+                | n.Automaton()
             ),
             _,
         ):
@@ -219,6 +223,14 @@ def _from_starts(change: Changed) -> Stretch:
     """From the start of each row that came or went; where it ends does not matter."""
     comes_or_goes = (change.old_ve > change.vs) != (change.new_ve > change.vs)
     return Stretch(change.vs, np.where(comes_or_goes, INF, change.vs))
+
+
+def _found(node: n.Match, change: Stretch) -> Stretch:
+    """From there on; but what may give up what it had begun, or give way to others, may end before."""
+    if node.after is TO_NEXT_ROW and decides_by_one_row(node.pattern):
+        return _without_end(change)
+    is_some = change.since < change.until
+    return Stretch(np.where(is_some, BEGIN, change.since), np.where(is_some, INF, change.until))
 
 
 def _asks_for_starts(node: n.Aggregate) -> bool:

@@ -17,8 +17,8 @@ together by few columns are so by more. Readers say from above what they would l
 - `Where`, `Select`, `AlterLifetime`, `Union` and annotations look at one row: any spread will do.
 - `Deletes`, `PointAtEnd`, `Chop`, `Align`, `Finalize`, `Cleanse` look at one event. All elements of an
   event have its payload, hence any spread by columns will do, but not the order of a source.
-- `Aggregate`, `Rank`, `Session`, `Join`, `ClipBy` need their keys together, `Distinct`, `Intersect`,
-  `Difference` and `Merge` equal rows.
+- `Aggregate`, `Rank`, `Session`, `Match`, `Join`, `ClipBy` need their keys together, `Distinct`,
+  `Intersect`, `Difference` and `Merge` equal rows.
 - `Finalize` over a disordered source counts all elements of a partition, so it has a place before the
   first exchange: a partition's elements go to one bucket, are mended there each partition by itself
   (`Mending`), and what comes out is a source whose elements are in order.
@@ -260,7 +260,7 @@ def _need(node: n.Node) -> _Need | None:
     match node:
         case n.Aggregate(per_bucket=True):
             return None
-        case n.Aggregate() | n.Rank() | n.Session():
+        case n.Aggregate() | n.Rank() | n.Session() | n.Match() | n.Automaton():
             return _Need((node.keys,))
         case n.Join():
             sent = None if node.broadcast is None else ("left", "right").index(node.broadcast)

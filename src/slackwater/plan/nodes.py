@@ -24,6 +24,15 @@ from slackwater.plan.expressions import type_of
 from slackwater.plan.functions import shown
 from slackwater.plan.knowledge import Knowledge
 from slackwater.plan.lifetimes import Lifetime
+from slackwater.plan.matching import (
+    AfterMatch,
+    Pattern,
+    Reference,
+    columns_in,
+    read_plainly,
+    references_in,
+    symbols_of,
+)
 from slackwater.plan.schemas import require_columns, require_free, schema_of
 from slackwater.speculation import HighWaterMark, Hybrid, Probing, Speculation
 from slackwater.times import INF, show_length
@@ -34,6 +43,7 @@ __all__ = [
     "Align",
     "AlterLifetime",
     "Argument",
+    "Automaton",
     "Best",
     "Chop",
     "Cleanse",
@@ -48,6 +58,7 @@ __all__ = [
     "Intersect",
     "Join",
     "Latency",
+    "Match",
     "Merge",
     "Node",
     "PointAtEnd",
@@ -479,6 +490,107 @@ class Rank(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Match(Node):
+    """For each group, a row for every match of a pattern in its rows, in order of (vs, payload).
+
+    `where` has conditions of symbols: of a symbol that has none, any row will do.
+    """
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    keys: tuple[str, ...]
+    pattern: Pattern
+    where: Mapping[str, pl.Expr]
+    measures: Mapping[str, pl.Expr]
+    after: AfterMatch
+
+    @cached_property
+    def references(self) -> dict[str, Reference]:
+        """All that conditions and measures say of the rows taken so far, by the columns for it."""
+        found: dict[str, Reference] = {}
+        for expression in (*self.where.values(), *self.measures.values()):
+            found |= references_in(expression)
+        return found
+
+    @cached_property
+    def test_schema(self) -> pl.Schema:
+        """What conditions can read: a row, and what is said of those that were taken, with it."""
+        types = {name: r.type_over(self.input.schema, "match") for name, r in self.references.items()}
+        return pl.Schema({**self.input.schema, **types})
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        require_columns(self.input.schema, self.keys, "group_by")
+        columns = {key: self.input.schema[key] for key in self.keys}
+        for name, expression in self.measures.items():
+            if name in columns:
+                raise PlanError(f"match: {name!r} is a key already", hint="choose another name")
+            columns[name] = type_of(expression, self.test_schema, f"match {name}")
+        if not columns:
+            raise PlanError(
+                "match: nothing is asked of a match",
+                hint="match('A B* C', total=sw.matched('B').sum('price'))",
+            )
+        return schema_of(columns)
+
+    def __post_init__(self) -> None:
+        for named in (self.where, self.measures):
+            for name, expression in named.items():
+                if not isinstance(expression, pl.Expr):
+                    raise PlanError(
+                        f"match: {name} is given {expression!r}, which is not an expression",
+                        hint="where={'A': sw.col('price') > 10}, total=sw.matched('A').sum('price')",
+                    )
+        self._require_symbols()
+        super().__post_init__()
+        for symbol, condition in self.where.items():
+            dtype = type_of(condition, self.test_schema, f"match where {symbol}")
+            if dtype != pl.Boolean:
+                raise PlanError(
+                    f"match: the condition of {symbol} must be true or false", detail=f"it is {dtype}"
+                )
+        if not isinstance(self.after, AfterMatch):
+            raise PlanError(
+                f"match: {self.after!r} does not say where the next match begins",
+                hint="after=sw.PAST_LAST_ROW or sw.TO_NEXT_ROW",
+            )
+
+    def _require_symbols(self) -> None:
+        """Conditions and references speak of symbols of the pattern, measures of matches alone."""
+        known = symbols_of(self.pattern)
+        unbound = [(symbol, f"condition of {symbol}") for symbol in self.where if symbol not in known]
+        named = [(f"condition of {s}", e) for s, e in self.where.items()] + [*self.measures.items()]
+        for who, expression in named:
+            symbols = {reference.symbol for reference in references_in(expression).values()}
+            unbound += [
+                (symbol, who) for symbol in symbols if symbol is not None and symbol not in known
+            ]
+        if unbound:
+            symbol, who = unbound[0]
+            raise PlanError(
+                f"match: there is no symbol {symbol!r} in the pattern",
+                detail=f"{who}; the pattern {self.pattern} has: {', '.join(known)}",
+            )
+        for name, expression in self.measures.items():
+            alone = [*columns_in([expression])]
+            alone += [str(r) for r in references_in(expression).values() if r.kind == "previous"]
+            if alone:
+                raise PlanError(
+                    f"match: the measure {name!r} reads {alone[0]!r}, of no row in particular",
+                    detail="a match has many rows",
+                    hint="sw.matched('A').last('price'), or first, sum, count, min, max, avg",
+                )
+
+    def describe(self) -> str:
+        said = [f"{self.pattern}"]
+        said += [f"{symbol}: {read_plainly(condition)}" for symbol, condition in self.where.items()]
+        measures = ", ".join(f"{name} = {read_plainly(e)}" for name, e in self.measures.items())
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"{', '.join(said)}; {measures or 'no measures'}{by}, next match {self.after.value}"
+
+
+@dataclass(frozen=True, eq=False)
 class GroupApply(Node):
     """The subplan `body`, for each group by itself. The group's keys are columns of the result.
 
@@ -662,6 +774,86 @@ class Merge(Node):
         return f"{asked}{self.policy}"
 
 
+@dataclass(frozen=True, eq=False)
+class Automaton(Node):
+    """Every way through a constant automaton, from every row on, over rows at consecutive places.
+
+    The transitions are a table: from which state, to which, by which symbol, and further columns, which
+    conditions and registers may read, as those of the rows.
+    """
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    keys: tuple[str, ...]
+    place: str
+    symbol: str
+    table: pl.DataFrame
+    start: pl.Series
+    """one value: where all begin"""
+    registers: Mapping[str, tuple[pl.Series, pl.Expr]]
+    """the first value of each, and how it goes on"""
+    where: pl.Expr | None
+
+    @cached_property
+    def further(self) -> list[str]:
+        """The columns of rows that are read by conditions and registers alone."""
+        own = (*self.keys, self.place, self.symbol)
+        return [name for name in self.input.schema if name not in own]
+
+    @cached_property
+    def ways(self) -> pl.Schema:
+        """What a way through it looks like."""
+        state = self.table.schema.dtypes()[0]
+        registers = {name: first.dtype for name, (first, _) in self.registers.items()}
+        return schema_of({"begin": pl.Int64(), "end": pl.Int64(), "state": state, **registers})
+
+    @cached_property
+    def step_schema(self) -> pl.Schema:
+        """What conditions and registers can read: a way, the next row, and a transition."""
+        rows = {name: self.input.schema[name] for name in self.further}
+        return pl.Schema({**self.ways, **rows, **dict([*self.table.schema.items()][3:])})
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return schema_of({**{key: self.input.schema[key] for key in self.keys}, **self.ways})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        before, after, by, *_ = self.table.schema.dtypes()
+        if before != after or before != self.start.dtype:
+            raise PlanError(
+                "automaton: states are of different types",
+                detail=f"from {before}, to {after}, and the first is {self.start.dtype}",
+            )
+        if by != self.input.schema[self.symbol]:
+            raise PlanError(
+                "automaton: symbols and transitions have symbols of different types",
+                detail=f"{self.input.schema[self.symbol]} and {by}",
+                hint="cast one of them",
+            )
+        for name, (first, update) in self.registers.items():
+            dtype = type_of(update, self.step_schema, f"automaton: register {name}")
+            if dtype != first.dtype:
+                raise PlanError(
+                    f"automaton: the register {name!r} goes on as another type",
+                    detail=f"it begins as {first.dtype} and goes on as {dtype}",
+                    hint="cast the one or the other",
+                )
+        if self.where is not None:
+            dtype = type_of(self.where, self.step_schema, "automaton where")
+            if dtype != pl.Boolean:
+                raise PlanError("automaton: where must be true or false", detail=f"it is {dtype}")
+
+    def describe(self) -> str:
+        first = {name: first.item() for name, (first, _) in self.registers.items()}
+        registers = [f"{name} = {first[name]}, {shown(e)}" for name, (_, e) in self.registers.items()]
+        condition = [] if self.where is None else [f"where {shown(self.where)}"]
+        said = "; ".join([f"from {self.start.item()!r}", *registers, *condition])
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"native, its {self.table.height} transitions being constant: {said}{by}"
+
+
 @dataclass(frozen=True, slots=True)
 class Best:
     """Of every key the rows that are better than all of smaller rank: a lesser value, or a larger."""
@@ -692,6 +884,8 @@ class Fixpoint(Node):
     best: Best | None = None
     rows: int = 10_000_000
     """... and how many"""
+    reason: str = ""
+    """why it is a loop, where it might be something else"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -715,7 +909,8 @@ class Fixpoint(Node):
                 raise PlanError(f"fixpoint: {name} is a number, 1 or more", detail=f"it is {limit!r}")
 
     def describe(self) -> str:
-        return "" if self.speculation == _HYBRID else str(self.speculation)
+        said = [self.reason, "" if self.speculation == _HYBRID else str(self.speculation)]
+        return ", ".join(filter(None, said))
 
 
 def walk(*roots: Node) -> Iterator[Node]:
