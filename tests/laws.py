@@ -164,6 +164,26 @@ MATCHES: dict[str, Callable[[sw.Query], sw.Query]] = {
     ),
     "by two keys": lambda s: s.group_by("v", "k").match("A A?", n=_A.count()),
 }  # fmt: skip
+_MOVES: dict[str, list[object]] = {
+    "before": ["s", "q", "q", "f", "q", "s"], "after": ["q", "q", "f", "q", "q", None],
+    "symbol": ["a", "b", "a", "b", "b", None], "step": [1, -1, 0, 2, 1, 5], "above": [-9, 0, 0, 1, 1, 0],
+}  # fmt: skip
+AUTOMATA: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "of words": lambda s: sw.automaton(
+        s.select("v", "k", "x"), [("s", "q", "a"), ("q", "q", "b"), ("q", "f", "a")], start="s"
+    ),
+    "with registers": lambda s: sw.automaton(
+        s.select("v", "k", "x"), _MOVES, start="s",
+        registers={"m": (0, sw.col("m") + sw.col("step")), "y": (0.5, sw.col("y") + sw.col("x"))},
+        where=(sw.col("m") > sw.col("above")) | (sw.col("x") > 0) | (sw.col("begin") == sw.col("end")),
+    ),
+    "of each group": lambda s: s.group_by("x").apply(
+        lambda group: sw.automaton(
+            group.select("v", "k"), _MOVES, start="s",
+            registers={"m": (0, sw.col("m") + sw.col("step"))}, where=sw.col("m") >= sw.col("above"),
+        ).where(sw.col("state") != "s")
+    ),
+}  # fmt: skip
 CASES: dict[str, Callable[[], Case]] = {
     "where": _one(lambda s: s.where(sw.col("v") > 0)),
     "where on strings and nulls": _one(lambda s: s.where((sw.col("k") == "a") | sw.col("x").is_null())),
@@ -213,6 +233,10 @@ CASES: dict[str, Callable[[], Case]] = {
     **{
         f"match {name}": _one(lambda s, build=build: build(s))  # type: ignore[misc]
         for name, build in MATCHES.items()
+    },
+    **{
+        f"automaton {name}": _one(lambda s, build=build: build(s))  # type: ignore[misc]
+        for name, build in AUTOMATA.items()
     },
     "union": _two(lambda a, b: a.union(b)),
     "union with itself": _one(lambda s: s.union(s.shift(1), s)),

@@ -574,6 +574,79 @@ def _value_of(reference: Reference, taken: Taken) -> Any:
     return min(values, key=place) if reference.kind == "min" else max(values, key=place)
 
 
+def automaton(node: n.Automaton, rows: History) -> History:
+    """For each group, the bag of ways: nothing yet, from every row on; and any way, and one step more.
+
+    A step is taken by a row at the place behind the end of a way, with a transition from its state by
+    the row's symbol, if all of them live together and the condition is satisfied.
+    """
+    found, transitions = [], node.table.rows(named=True)
+    before, after, by = node.table.columns[:3]
+    first = {name: value.item() for name, (value, _) in node.registers.items()}
+    for group in _groups(rows.events(), node.keys, payload=lambda event: event.payload).values():
+        keys = {key: group[0].payload[key] for key in node.keys}
+        ways = []
+        for event in group:
+            at = event.payload[node.place]
+            end = None if at is None else at - 1
+            begun = {"begin": at, "end": end, "state": node.start.item(), **first}
+            ways.append(event._replace(payload=begun))
+        while ways:
+            found += [way._replace(payload={**keys, **way.payload}) for way in ways]
+            steps = [
+                (way, event, transition)
+                for way in ways
+                for event in group
+                for transition in transitions
+                if way.payload["end"] is not None
+                and event.payload[node.place] == way.payload["end"] + 1
+                and _same(transition[before], way.payload["state"])
+                and _same(transition[by], event.payload[node.symbol])
+                and max(way.vs, event.vs) < min(way.ve, event.ve)
+            ]
+            ways = _further(node, steps, after)
+    return History.from_events(found, node.schema)
+
+
+Step = tuple[Event, Event, Payload]
+"""a way, the row behind it, and a transition"""
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one; null is none."""
+    return one is not None and other is not None and identity(one) == identity(other)
+
+
+def _further(node: n.Automaton, steps: Sequence[Step], after: str) -> list[Event]:
+    """The ways that are made of these steps, if they may be taken."""
+    read = [
+        Event(0, 1, {name: {**event.payload, **move, **way.payload}[name] for name in node.step_schema})
+        for way, event, move in steps
+    ]
+    frame = History.from_events(read, node.step_schema).frame
+    values = {
+        name: evaluate(update, frame, f"automaton: register {name}").to_list()
+        for name, (_, update) in node.registers.items()
+    }
+    may = [True] * len(steps)
+    if node.where is not None:
+        may = [true is True for true in evaluate(node.where, frame, "automaton where")]
+    return [
+        Event(
+            max(way.vs, event.vs),
+            min(way.ve, event.ve),
+            {
+                "begin": way.payload["begin"],
+                "end": event.payload[node.place],
+                "state": move[after],
+                **{name: of_all[i] for name, of_all in values.items()},
+            },
+        )
+        for i, (way, event, move) in enumerate(steps)
+        if may[i]
+    ]
+
+
 # The same history
 
 
@@ -668,6 +741,7 @@ _DEFINITIONS: dict[type[n.Node], Callable[..., History]] = {
     n.Rank: rank,
     n.GroupApply: group_apply,
     n.Match: match,
+    n.Automaton: automaton,
     n.Sort: unchanged,
     n.Align: unchanged,
     n.Cleanse: unchanged,

@@ -743,6 +743,7 @@ def fixpoint(
     schema: Mapping[str, Any],
     speculation: Speculation | None = None,
     rounds: int = 1_000,
+    rows: int = 10_000_000,
 ) -> Query:
     """The least stream R with R = body(R): a recursive query.
 
@@ -750,7 +751,7 @@ def fixpoint(
     `group_by(...).aggregate(best=sw.min(...)).distinct()`, as the last step of the body every row is
     there once, and cycles do no harm. `speculation` says how it finds out how far it has got:
     `sw.Hybrid()`, `sw.Probing()` or `sw.HighWaterMark()`. If rows go round more often than `rounds`
-    within a batch, it is stopped.
+    within a batch, or more than `rows` of them, it is stopped.
 
     >>> import slackwater as sw
     >>> link = sw.stream({"a": str, "b": str}, name="link")
@@ -769,7 +770,8 @@ def fixpoint(
     require_callable(body, "fixpoint")
     argument = nodes.Argument(schema_of(schema))
     turned = _node(body(Query(argument)), "fixpoint")
-    loop = nodes.Fixpoint(argument, turned, Hybrid() if speculation is None else speculation, rounds)
+    guessing = Hybrid() if speculation is None else speculation
+    loop = nodes.Fixpoint(argument, turned, guessing, rounds, rows=rows)
     require_turning(loop)
     return Query(loop)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import polars as pl
 import pytest
 
 import slackwater as sw
@@ -110,6 +112,129 @@ def test_the_w_query(seed: int) -> None:
     ]
     assert found == expected
     assert expected, "there is something to be found"
+
+
+# The same with transitions that do not change
+
+
+def test_abba_in_one_pass() -> None:
+    """A, AB, ABB, ABBA and the second A, and four seeds, as by the loop."""
+    found = sw.automaton(symbols, AB_STAR_A, start="S")
+    out = found.run({symbols: [*reversed(_symbols("ABBA")), cti(9)]}, batch=1)
+    rows = out.as_history().rows()
+    assert len(rows) == 9
+    assert {row[:3] for row in rows} == SEEDS | {
+        (1, 1, "q"), (1, 2, "q"), (1, 3, "q"), (1, 4, "F"), (4, 4, "q")
+    }  # fmt: skip
+    assert out.settled_until == 9
+
+
+def test_what_is_behind_the_cti_is_forgotten() -> None:
+    running = sw.automaton(symbols, AB_STAR_A, start="S").open()
+    for start in range(1, 6000, 100):
+        told = [insert(at, at + 30, at=at, symbol="AB"[at % 3 > 0]) for at in range(start, start + 100)]
+        running.push(symbols, [*told, cti(start + 100)])
+    assert sum(status.state.state_rows for status in running.describe()) < 2500
+
+
+def test_explain_says_which_it_is() -> None:
+    loop, native = sw.automaton(symbols, moves, start="S"), sw.automaton(symbols, AB_STAR_A, start="S")
+    assert "Fixpoint an automaton whose transitions are a stream, and may change" in loop.explain()
+    assert "Automaton native, its 3 transitions being constant: from 'S'" in native.explain()
+
+
+W_TABLE = [dict(zip(("before", "after", "symbol", "step", "above"), row, strict=True)) for row in W]
+
+
+@pytest.mark.parametrize(
+    "transitions", [W_TABLE, pl.DataFrame(W_TABLE), pl.DataFrame(W_TABLE).to_dict()]
+)
+def test_the_w_query_in_one_pass(transitions: Any) -> None:
+    rng = random.Random(1)
+    text = "".join(rng.choice("UD") for _ in range(200))
+    query = sw.automaton(
+        symbols,
+        transitions,
+        start="S",
+        registers={"m": (0, col("m") + col("step"))},
+        where=col("m") > col("above"),
+    ).where((col("state") == "e") & (col("m") == 0))
+    arrivals = _symbols(text, lasting=30)
+    rng.shuffle(arrivals)
+    found = sorted(row[:2] for row in query.run({symbols: arrivals}, batch=50).as_history().rows())
+    ends = [(i, j) for i in range(200) for j in range(i + 1, min(i + 30, 200) + 1)]
+    assert found == [(i + 1, j) for i, j in ends if _is_w(text[i:j])]
+    assert found, "there is something to be found"
+
+
+tosses = sw.stream({"at": int, "symbol": str, "x": float}, name="tosses")
+rules = sw.stream({"before": int, "after": int, "symbol": str, "step": int, "y": float}, name="rules")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_one_pass_says_what_the_loop_says(seed: int) -> None:
+    """Random automata with registers, symbols that come late, twice, end early and are taken back."""
+    rng = random.Random(seed)
+    names = list(rules.schema)
+    table = [
+        dict(zip(names, (rng.randrange(3), rng.randrange(3), rng.choice("abc"), rng.randint(-1, 2),
+                         rng.choice([0.5, -1.0, 2.0])), strict=True))
+        for _ in range(rng.randint(1, 6))
+    ]  # fmt: skip
+    settings: dict[str, Any] = {
+        "start": 0,
+        "registers": {
+            "m": (0, col("m") * rng.choice([1, 1, 2]) + col("step")),
+            "far": (0.0, col("far") + col("x") * col("y")),
+        },
+        "where": rng.choice([
+            None, col("m") > -2, (col("far") < 2.0) & (col("x") != 0.0), col("end") - col("begin") < 4,
+        ]),
+    }  # fmt: skip
+    loop = sw.automaton(tosses, rules, **settings).open()
+    native = sw.automaton(tosses, table, **settings).open()
+    loop.push(rules, [insert(0, None, **row) for row in table])
+    alive: list[sw.Insert] = []
+    told: list[sw.Insert | sw.Adjust] = []
+    for at in [*rng.sample(range(12), 12), 3, 7]:
+        x = rng.choice([1.0, 0.0, None, -0.5])
+        alive.append(insert(at, at + rng.randint(1, 9), at=at, symbol=rng.choice("abcd"), x=x))
+        told.append(alive[-1])
+        if rng.random() < 0.3:
+            gone = alive.pop(rng.randrange(len(alive)))
+            end = rng.randint(gone.vs, gone.ve - 1)
+            told.append(adjust(gone.vs, gone.ve, end, **gone.payload))
+    while told:
+        size = rng.randint(1, 5)
+        part, told = told[:size], told[size:]
+        loop.push(tosses, part)
+        native.push(tosses, part)
+        assert native.output.as_history() == loop.output.as_history()
+    for each in (loop, native):
+        each.push(tosses, [cti(6)])
+        assert each.output.settled_until == (6 if each is native else sw.BEGIN)
+    loop.push(rules, [cti(6)])
+    settled = [sw.History(each.output.settled()) for each in (loop, native)]
+    assert settled[0] == settled[1]
+
+
+def test_refusals_of_tables() -> None:
+    registers: dict[str, tuple[object, pl.Expr]] = {"m": (0, col("m") + 0.5)}
+    for build, fact in [
+        (lambda: sw.automaton(symbols, [("S", "q")], start="S"), "these transitions are no table"),
+        (lambda: sw.automaton(symbols, 3, start="S"), "these transitions are no table"),  # type: ignore[arg-type]
+        (lambda: sw.automaton(symbols, {"a": [1], "b": [2]}, start=1), "transitions need 3 columns"),
+        (lambda: sw.automaton(symbols, [("S", 1, "A")], start="S"), "states are of different types"),
+        (lambda: sw.automaton(symbols, [("S", "q", 1)], start="S"), "symbols of different types"),
+        (
+            lambda: sw.automaton(symbols, AB_STAR_A, start="S", registers=registers),
+            "the register 'm' goes on as another type",
+        ),
+        (lambda: sw.automaton(symbols, AB_STAR_A, start="S", where=col("z") > 1), "unknown column 'z'"),
+        (lambda: sw.automaton(symbols, AB_STAR_A, start="S", where=col("end")), "true or false"),
+    ]:
+        with pytest.raises(PlanError, match=fact):
+            build()
 
 
 def test_refusals() -> None:

@@ -261,6 +261,33 @@ def test_a_query_without_end_is_stopped_and_shows_what_kept_circulating() -> Non
     assert "still circulating: insert(3, 6, a='x', b=" in (stopped.value.detail or "")
 
 
+def test_a_query_that_multiplies_every_round_is_stopped_before_it_takes_all_memory() -> None:
+    """Ten ways from each node to itself: ten times as many rows each round."""
+    query = sw.fixpoint(
+        lambda reach: links.union(
+            reach.join(links, on={"b": "a"}, suffix="_next").select("a", b="b_next")
+        ),
+        schema={"a": str, "b": str},
+        rows=100_000,
+    )
+    ring = [insert(0, 9, a="x", b="x") for _ in range(10)]
+    with pytest.raises(OperatorError) as stopped:
+        query.run({links: ring})
+    assert stopped.value.fact == "fixpoint: no fixed point after 111,110 rows in 5 rounds"
+    assert "still circulating: insert(0, 9, a='x', b='x')" in (stopped.value.detail or "")
+    assert "rows=" in (stopped.value.hint or "")
+
+
+def test_rows_are_counted_by_batch() -> None:
+    query = sw.fixpoint(lambda reach: reach.where(col("a") == "").union(links),
+                        schema={"a": str, "b": str}, rows=3)  # fmt: skip
+    running = query.open()
+    for t in range(4):
+        running.push(links, [insert(t, 9, a="x", b=f"{i}") for i in range(3)])
+    with pytest.raises(OperatorError, match="after 4 rows in 1 rounds"):
+        running.push(links, [insert(5, 9, a="y", b=f"{i}") for i in range(4)])
+
+
 def test_the_same_query_runs_where_it_has_an_end() -> None:
     given = [insert(0, 10, a="a", b="b"), insert(0, 7, a="b", b="d"), insert(2, 9, a="a", b="d")]
     out = closure_bag.run({links: given})
@@ -402,3 +429,5 @@ def test_bad_settings_are_refused() -> None:
         sw.fixpoint(lambda r: r.union(links), schema={"a": str, "b": str}, speculation="hybrid")  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="rounds is a number"):
         sw.fixpoint(lambda r: r.union(links), schema={"a": str, "b": str}, rounds=0)
+    with pytest.raises(PlanError, match="rows is a number"):
+        sw.fixpoint(lambda r: r.union(links), schema={"a": str, "b": str}, rows=0)

@@ -22,9 +22,7 @@ numbers = st.one_of(
     st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 2**31, 2**31 + 1, -(2**31) - 1, 2**32]),
 )
 words = st.sampled_from(["", "x", "y", "ä", "x\0"])
-literals = st.one_of(st.integers(-3, 3), st.sampled_from([2**31, 2**62, -(2**62), 2**63 - 1])).map(
-    pl.lit
-)
+literals = st.one_of(st.integers(-3, 3), st.sampled_from([2**31, 2**61, -(2**61)])).map(pl.lit)
 
 sums = st.recursive(
     st.sampled_from([pl.col("a"), pl.col("b")]),
@@ -124,7 +122,6 @@ def test_it_is_sure_of_what_is_usual() -> None:
         pl.col("a") / 2,
         pl.col("a").cast(pl.Float64) + 1,
         pl.col("a") + 1.5,
-        pl.col("a") > 1.5,
         pl.col("a") + pl.lit(1, dtype=pl.Int8),
         pl.lit(1) + pl.lit(2),
         pl.col("s") + "x",

@@ -59,6 +59,7 @@ def datalog(
     *,
     speculation: Speculation | None = None,
     rounds: int = 1_000,
+    rows: int = 10_000_000,
 ) -> Query:
     """What the rules say of a relation, over the streams that they name.
 
@@ -72,9 +73,10 @@ def datalog(
     >>> reach.run({link: given}).as_history().rows()
     [('x', 'y', 0, 9), ('x', 'x', 3, 6), ('y', 'x', 3, 6), ('y', 'y', 3, 6)]
 
-    `speculation` and `rounds` are those of `sw.fixpoint`. An error names the rule that it is about.
+    `speculation`, `rounds` and `rows` are those of `sw.fixpoint`. An error names the rule that it is
+    about.
     """
-    program = _Program(parsed(rules), streams, speculation, rounds)
+    program = _Program(parsed(rules), streams, speculation, rounds, rows)
     return program.relation(relation)
 
 
@@ -147,9 +149,10 @@ class _Program:
         streams: Mapping[str, Query],
         speculation: Speculation | None,
         rounds: int,
+        rows: int,
     ) -> None:
         self._streams = dict(streams)
-        self._speculation, self._rounds = speculation, rounds
+        self._speculation, self._rounds, self._rows = speculation, rounds, rows
         by_name: dict[str, list[Rule]] = {}
         for rule in rules:
             if rule.head.name in self._streams:
@@ -236,7 +239,9 @@ class _Program:
             read = self._reading({relation.name: loop})
             return self._joined(relation, [self._solved(rule, read) for rule in relation.rules])
 
-        return fixpoint(body, schema=schema, speculation=self._speculation, rounds=self._rounds)
+        return fixpoint(
+            body, schema=schema, speculation=self._speculation, rounds=self._rounds, rows=self._rows
+        )
 
     def _mutual(self, relations: list[_Relation]) -> dict[str, Query]:
         """Relations that are defined by each other: one loop, over rows of all of them."""
@@ -274,7 +279,9 @@ class _Program:
                     parts.append(told(_fitted_to(head, types[relation.name], rule), i, relation))
             return parts[0].union(*parts[1:]).distinct()
 
-        loop = fixpoint(body, schema=schema, speculation=self._speculation, rounds=self._rounds)
+        loop = fixpoint(
+            body, schema=schema, speculation=self._speculation, rounds=self._rounds, rows=self._rows
+        )
         return {relation.name: own(loop, i, relation) for i, relation in enumerate(relations)}
 
     def _require_strata(self, relations: list[_Relation]) -> None:

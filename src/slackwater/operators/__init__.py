@@ -14,6 +14,7 @@ from slackwater.errors import PlanError
 from slackwater.operators.aggregate import Aggregate
 from slackwater.operators.align import Align
 from slackwater.operators.alter_lifetime import AlterLifetime
+from slackwater.operators.automaton import Automaton
 from slackwater.operators.chop import Chop
 from slackwater.operators.cleanse import cleanse
 from slackwater.operators.clip_by import ClipBy
@@ -47,6 +48,7 @@ _STEPS: dict[type[nodes.Node], Callable[[Any], Step]] = {
     nodes.ClipBy: ClipBy,
     nodes.Session: Session,
     nodes.Match: Match,
+    nodes.Automaton: Automaton,
     nodes.Union: Union,
     nodes.Sort: Sort,
     nodes.Cleanse: cleanse,

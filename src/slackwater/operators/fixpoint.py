@@ -24,8 +24,10 @@ If only the best of what is derived is to go round (`node.best`: a set, or the l
 group), support.py chooses it, and readers are told when all is quiet: what is taken back and said again
 within a batch they never see.
 
-A loop that goes on for more than a number of rounds within a batch is stopped, with an error that shows
-what kept circulating. A round is everything that had come when the operator's turn was.
+A loop that goes on for more than a number of rounds within a batch, or in which more than a number of
+rows have gone round by then, is stopped, with an error that shows what kept circulating. A round is
+everything that had come when the operator's turn was. (What multiplies every round runs out of memory
+long before it has gone round a thousand times.)
 
     links:  a->b [0, 9)              b->c [3, 6)                      cti(10)
     out:    a->b [0, 9)   b->c [3, 6)   a->c [3, 6)   guess INF, revised to 10, back: cti(10)
@@ -61,6 +63,8 @@ class State:
     support: Support | None
     rounds: int = 0
     """of the batch that is being answered"""
+    circulated: int = 0
+    """how many rows have gone round in them"""
     unsaid: list[Batch] = field(default_factory=list)
     """what the readers are told of the best when all is quiet; then it is empty"""
 
@@ -122,7 +126,7 @@ class Fixpoint:
 
     def on_wake(self, state: State) -> None:
         """Something has come from outside: what follows from it is counted from here on."""
-        state.rounds = 0
+        state.rounds = state.circulated = 0
         state.known.has_news |= self.node.speculation.always
 
     def on_quiet(self, state: State) -> Answer:
@@ -138,10 +142,14 @@ class Fixpoint:
         return self._round(self._guess(state), rows=self._unsaid(state))
 
     def _count(self, state: State, rows: Batch) -> None:
-        """One round more, of not too many."""
+        """One round more, of not too many, and not too many rows."""
         state.rounds += 1
+        state.circulated += rows.rows
         if state.rounds > self.node.rounds:
-            raise self._without_end(rows)
+            raise self._without_end(rows, f"{self.node.rounds} rounds", "rounds")
+        if state.circulated > self.node.rows:
+            passed = f"{state.circulated:,} rows in {state.rounds} rounds"
+            raise self._without_end(rows, passed, "rows")
 
     def _unsaid(self, state: State) -> Batch | None:
         """What the readers have not been told yet."""
@@ -172,16 +180,16 @@ class Fixpoint:
             return Answer(promises, rows)
         return Answer(promises, rows, back=Batch.empty(self.node.schema).followed_by(controls))
 
-    def _without_end(self, rows: Batch) -> OperatorError:
+    def _without_end(self, rows: Batch, passed: str, limit: str) -> OperatorError:
         if self.node.best is not None:
             rows = replace(rows, payload=rows.payload.drop(self.node.best.rank))
         some = ", ".join(repr(element) for element in rows.slice(0, _SHOWN))
         more = f", and {rows.rows - _SHOWN} more" if rows.rows > _SHOWN else ""
         return OperatorError(
-            f"fixpoint: no fixed point after {self.node.rounds} rounds",
+            f"fixpoint: no fixed point after {passed}",
             detail=f"still circulating: {some}{more}",
             hint="bound the recursion with a where, end the body with distinct() if cycles derive rows "
-            "again, or allow more with rounds=",
+            f"again, or allow more with {limit}=",
         )
 
     def describe(self, state: State) -> Description:

@@ -227,7 +227,8 @@ class _Work:
     def _added(self, before: Array, reference: Reference, row: Ints) -> Array:
         values, known = self._number(reference.column or "")
         more = np.where(known[row], values[row], 0)
-        now: Array = before + more
+        with np.errstate(invalid="ignore"):
+            now: Array = before + more
         if now.dtype == np.int64 and (((before ^ now) & (more ^ now)) < 0).any():
             raise OperatorError(
                 f"match: {reference} does not fit 64 bits",

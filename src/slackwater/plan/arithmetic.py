@@ -1,206 +1,199 @@
-"""Arithmetic: expressions over whole numbers as operations on arrays.
+"""Arithmetic: expressions that NumPy computes as polars does, and sooner where there are few rows.
 
-A query of polars takes some 0.1 ms, however few rows there are, and looking for overflow in 128 bits
-takes several times as long as the expression itself. On a loop, where batches are small and many, that
-is most of what there is to do. So what most registers and conditions are made of is turned into a
-function on arrays: sums, differences and products of 64-bit integers, comparisons of them and of
-strings, and, or, not. It gives what polars gives, or says that it is not sure (a value is missing, a
-number does not fit), and then polars is asked.
+Sums, differences, products, comparisons and their combinations, of columns of 64 bits and of constants.
+Who evaluates such an expression for a handful of rows many times a batch saves a query of polars each
+time, some 0.1 ms, and looking for overflow in 128 bits, which takes several times as long as the
+expression itself. What would not be the same is left to polars: `Unfit` says so of an expression, or of
+values: where an integer would not fit, where NaN is compared, where something is missing.
+
+`compiled` is for who has arrays, `in_arrays` for who has rows: of these, strings may be compared, too.
 """
 
 from __future__ import annotations
 
 import json
-import operator
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Arithmetic", "constant_in", "in_arrays"]
+__all__ = ["Arithmetic", "Unfit", "compiled", "constant_in", "in_arrays"]
 
-Values: TypeAlias = npt.NDArray[Any] | int
-Arithmetic: TypeAlias = Callable[[pl.DataFrame], npt.NDArray[Any] | None]
-"""the values of an expression over rows; None if it is not sure of them"""
+Array = npt.NDArray[Any]
+Values = Callable[[Mapping[str, Array]], Any]
+Arithmetic = Callable[[pl.DataFrame], Array | None]
+"""the values of an expression over rows; None if polars must be asked"""
 
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "Gt": operator.gt,
-    "GtEq": operator.ge,
-    "Lt": operator.lt,
-    "LtEq": operator.le,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
+Types = Mapping[pl.DataType, str]
+_TYPES: Types = {pl.Int64(): "int", pl.Float64(): "float", pl.Boolean(): "bool"}
+_OF_ROWS: Types = {pl.Int64(): "int", pl.Boolean(): "bool", pl.String(): "text"}
+"""floats are left out: where there are two zeros, expressions see one"""
+_SUMS: dict[str, Callable[[Any, Any], Any]] = {
+    "Plus": np.add,
+    "Minus": np.subtract,
+    "Multiply": np.multiply,
 }
-_JOINED: dict[str, Callable[[Any, Any], Any]] = {"And": np.logical_and, "Or": np.logical_or}
-_MOST = 2**63 - 1
-_SMALL = 2**31
-"""products of numbers up to this fit"""
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Gt": np.greater,
+    "GtEq": np.greater_equal,
+    "Lt": np.less,
+    "LtEq": np.less_equal,
+    "Eq": np.equal,
+    "NotEq": np.not_equal,
+}
+_CHOICES: dict[str, Callable[[Any, Any], Any]] = {"And": np.logical_and, "Or": np.logical_or}
+_FAR = 2.0**62
 
 
-class _Unsure(Exception):
-    """This is for polars to decide."""
+class Unfit(Exception):
+    """Polars must do it."""
 
 
-class _Part(NamedTuple):
-    """A part of an expression: what type it has, and its values."""
+def compiled(expression: pl.Expr, schema: pl.Schema, dtype: pl.DataType) -> Values:
+    """What computes an expression of that type from arrays of its columns.
 
-    dtype: pl.DataType
-    of: Callable[[pl.DataFrame], Any]
+    >>> schema = pl.Schema({"m": pl.Int64, "step": pl.Int64})
+    >>> f = compiled(pl.col("m") + pl.col("step") * 2, schema, pl.Int64())
+    >>> f({"m": np.array([1, 2]), "step": np.array([3, -1])}).tolist()
+    [7, 0]
+    """
+    values, kind, is_column = _compiled(_tree(expression), schema, _TYPES)
+    if not is_column or _TYPES.get(dtype) != kind:
+        raise Unfit
+    return values
 
 
 def in_arrays(expression: pl.Expr, schema: pl.Schema) -> Arithmetic | None:
-    """The expression as a function on arrays, if it is of that kind.
+    """The expression as a function of rows, if it is of that kind.
 
-    >>> import polars as pl
     >>> above = in_arrays(pl.col("a") + 1 > pl.col("b"), pl.Schema({"a": pl.Int64(), "b": pl.Int64()}))
-    >>> above(pl.DataFrame({"a": [1, 2, 2**63 - 2], "b": [2, 2, 2]})).tolist()
-    [False, True, True]
-    >>> above(pl.DataFrame({"a": [1, 2**63 - 1], "b": [2, 2]})) is None                # too large
+    >>> above(pl.DataFrame({"a": [1, 2], "b": [2, 2]})).tolist()
+    [False, True]
+    >>> above(pl.DataFrame({"a": [1, 2**63 - 1], "b": [2, 2]})) is None                 # does not fit
     True
     """
-    part = _part(expression.meta.undo_aliases(), schema)
-    if part is None or part.dtype not in (pl.Int64, pl.Boolean):
+    plain = expression.meta.undo_aliases()
+    try:
+        values, kind, is_column = _compiled(_tree(plain), schema, _OF_ROWS)
+    except Unfit:
         return None
+    if not is_column or kind not in {"int", "bool"}:
+        return None
+    names = list(dict.fromkeys(plain.meta.root_names()))
 
-    def values(payload: pl.DataFrame) -> npt.NDArray[Any] | None:
+    def of_rows(payload: pl.DataFrame) -> Array | None:
+        columns: dict[str, Any] = {}
+        for name in names:
+            column = payload.get_column(name)
+            if column.null_count():
+                return None
+            columns[name] = column if column.dtype == pl.String else column.to_numpy()
         try:
-            found: npt.NDArray[Any] = part.of(payload)
-        except _Unsure:
+            found: Array = values(columns)
+        except Unfit:
             return None
         return found
 
-    return values
+    return of_rows
 
 
 def constant_in(expression: pl.Expr) -> pl.Series | None:
     """The value of an expression that is a single one for all rows, in a column of one row."""
     plain = expression.meta.undo_aliases()
-    if not plain.meta.is_literal() or not {"Scalar", "Dyn"} & {*_told(plain).get("Literal", {})}:
+    if not plain.meta.is_literal():
         return None
-    return pl.select(plain).to_series()
-
-
-def _told(expression: pl.Expr) -> dict[str, Any]:
-    """What an expression is, by polars' account."""
     try:
-        told = json.loads(expression.meta.serialize(format="json"))
-    except pl.exceptions.ComputeError:
-        # a function of Python has no such account
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _part(expression: pl.Expr, schema: pl.Schema) -> _Part | None:
-    if expression.meta.is_column():
-        return _column(expression.meta.output_name(), schema)
-    told = _told(expression)
-    if not told:
+        tree = _tree(plain)
+    except Unfit:
         return None
-    if str(expression).endswith(".not()"):
-        [inner] = [_part(each, schema) for each in expression.meta.pop()] or [None]
-        return None if inner is None or inner.dtype != pl.Boolean else _not(inner)
-    operation = told.get("BinaryExpr", {}).get("op")
-    if not isinstance(operation, str):
-        return None
-    right, left = expression.meta.pop()
-    one, other = _part(left, schema), _part(right, schema)
-    # a literal takes the type of what it is compared with, or added to
-    if one is None and other is not None:
-        one = _literal(left, other.dtype)
-    elif other is None and one is not None:
-        other = _literal(right, one.dtype)
-    if one is None or other is None or one.dtype != other.dtype:
-        return None
-    return _of_two(operation, one, other)
-
-
-def _of_two(operation: str, one: _Part, other: _Part) -> _Part | None:
-    if operation in _JOINED:
-        return _both(_JOINED[operation], one, other, pl.Boolean()) if one.dtype == pl.Boolean else None
-    if one.dtype == pl.Int64 and operation in _SUMS:
-        return _both(_SUMS[operation], one, other, pl.Int64())
-    if one.dtype == pl.Int64 and operation in _COMPARED:
-        return _both(_COMPARED[operation], one, other, pl.Boolean())
-    if one.dtype == pl.String and operation in {"Eq", "NotEq"}:
-        return _both(_words(_COMPARED[operation]), one, other, pl.Boolean())
+    match tree:
+        case {"Literal": {"Scalar": _} | {"Dyn": _}}:
+            return pl.select(plain).to_series()
     return None
 
 
-def _both(apply: Callable[[Any, Any], Any], one: _Part, other: _Part, dtype: pl.DataType) -> _Part:
-    return _Part(dtype, lambda payload: apply(one.of(payload), other.of(payload)))
+def _tree(expression: pl.Expr) -> Any:
+    """What an expression is, by polars' account; what has a function of Python in it has none."""
+    try:
+        return json.loads(expression.meta.serialize(format="json"))
+    except pl.exceptions.PolarsError as problem:
+        raise Unfit from problem
 
 
-def _not(inner: _Part) -> _Part:
-    return _Part(inner.dtype, lambda payload: np.logical_not(inner.of(payload)))
+def _compiled(tree: Any, schema: pl.Schema, types: Types) -> tuple[Values, str, bool]:
+    """What computes a part, of which kind, and whether any column has a part in it."""
+    match tree:
+        case {"Column": str(name)} if schema.get(name) in types:
+            return lambda columns: columns[name], types[schema[name]], True
+        case {"Literal": {"Scalar": {"String": str(text)}}}:
+            return lambda _: text, "text", False
+        case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
+            values, kind, is_column = _compiled(inner, schema, types)
+            if kind != "bool" or not is_column:
+                raise Unfit
+            return lambda columns: np.logical_not(values(columns)), "bool", True
+        case {"Literal": {"Dyn": {"Int": int(value)}} | {"Scalar": {"Int64": int(value)}}} if (
+            abs(value) < _FAR
+        ):
+            return lambda _: np.int64(value), "int", False
+        case {"Literal": {"Dyn": {"Float": float(value)}} | {"Scalar": {"Float64": float(value)}}}:
+            return lambda _: np.float64(value), "float", False
+        case {"BinaryExpr": {"left": left, "op": str(operation), "right": right}}:
+            sides = _compiled(left, schema, types), _compiled(right, schema, types)
+            return _combined(operation, *sides)
+    raise Unfit
 
 
-def _column(name: str, schema: pl.Schema) -> _Part | None:
-    dtype = schema.get(name)
-    if dtype not in (pl.Int64, pl.Boolean, pl.String):
-        return None
-    is_string = dtype == pl.String
+def _combined(
+    operation: str, left: tuple[Values, str, bool], right: tuple[Values, str, bool]
+) -> tuple[Values, str, bool]:
+    (one, kind, is_column), (other, other_kind, also) = left, right
+    kinds = {kind, other_kind}
+    if not (is_column or also):
+        raise Unfit
+    if operation in _CHOICES and kinds == {"bool"}:
+        choose = _CHOICES[operation]
+        return lambda columns: choose(one(columns), other(columns)), "bool", True
+    if kinds == {"text"} and operation in {"Eq", "NotEq"}:
+        return _texts(_COMPARISONS[operation], one, other, turned=not is_column), "bool", True
+    if {"bool", "text"} & kinds:
+        raise Unfit
+    is_whole = kinds == {"int"}
+    if operation in _COMPARISONS:
+        compare = _COMPARISONS[operation]
+        return lambda columns: compare(_known(one(columns)), _known(other(columns))), "bool", True
+    if operation not in _SUMS:
+        raise Unfit
+    calculate = _SUMS[operation]
 
-    def values(payload: pl.DataFrame) -> Any:
-        column = payload.get_column(name)
-        if column.null_count():
-            raise _Unsure
-        return column if is_string else column.to_numpy()
-
-    return _Part(dtype, values)
-
-
-def _literal(expression: pl.Expr, dtype: pl.DataType) -> _Part | None:
-    """A number or a text, where one of that type is needed."""
-    constant = constant_in(expression)
-    if constant is None or constant[0] is None:
-        return None
-    value = constant[0]
-    is_whole = "Dyn" in _told(expression)["Literal"] and type(value) is int
-    if constant.dtype != dtype and not (dtype == pl.Int64 and is_whole):
-        return None
-    if type(value) is int and not -_MOST <= value <= _MOST:
-        return None
-    return _Part(dtype, lambda _: value)
-
-
-def _words(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def compared(one: pl.Series | str, other: pl.Series | str) -> npt.NDArray[np.bool_]:
-        # equality is the same from both sides
-        if isinstance(one, str):
-            one, other = other, one
-        found: npt.NDArray[np.bool_] = compare(one, other).to_numpy()
+    def values(columns: Mapping[str, Array]) -> Any:
+        a, b = one(columns), other(columns)
+        with np.errstate(all="ignore"):
+            found = calculate(a, b)
+            if is_whole and (np.abs(calculate(np.float64(a), np.float64(b))) > _FAR).any():
+                raise Unfit
         return found
 
-    return compared
+    return values, "int" if is_whole else "float", True
 
 
-def _added(one: Values, other: Values) -> npt.NDArray[np.int64]:
-    total: npt.NDArray[np.int64] = np.add(one, other)
-    # both have the sign that the result has not
-    if (((one ^ total) & (other ^ total)) < 0).any():
-        raise _Unsure
-    return total
+def _known(values: Any) -> Any:
+    """Values of which none is NaN, which polars compares in its own way."""
+    if values.dtype == np.float64 and np.isnan(values).any():
+        raise Unfit
+    return values
 
 
-def _subtracted(one: Values, other: Values) -> npt.NDArray[np.int64]:
-    rest: npt.NDArray[np.int64] = np.subtract(one, other)
-    if (((one ^ other) & (one ^ rest)) < 0).any():
-        raise _Unsure
-    return rest
+def _texts(compare: Callable[[Any, Any], Any], one: Values, other: Values, *, turned: bool) -> Values:
+    """Whether texts of two columns, or of one and a constant, are the same: polars compares them."""
+    if turned:
+        one, other = other, one
+    is_same = compare is np.equal
 
+    def values(columns: Mapping[str, Array]) -> Any:
+        column, text = one(columns), other(columns)
+        return (column == text if is_same else column != text).to_numpy()
 
-def _multiplied(one: Values, other: Values) -> npt.NDArray[np.int64]:
-    for each in (one, other):
-        if np.any(np.greater(each, _SMALL)) or np.any(np.less(each, -_SMALL)):
-            raise _Unsure
-    product: npt.NDArray[np.int64] = np.multiply(one, other)
-    return product
-
-
-_SUMS: dict[str, Callable[[Any, Any], Any]] = {
-    "Plus": _added,
-    "Minus": _subtracted,
-    "Multiply": _multiplied,
-}
+    return values

@@ -144,6 +144,7 @@ def _through(node: n.Node, port: int, change: Change) -> Change:
                 | n.Aggregate()
                 | n.Rank()
                 | n.Chop()
+                | n.Automaton()
             ),
             _,
         ):

@@ -336,7 +336,7 @@ def _need(node: n.Node) -> _Need | None:
     match node:
         case n.Aggregate(per_bucket=True):
             return None
-        case n.Aggregate() | n.Rank() | n.Session() | n.Match():
+        case n.Aggregate() | n.Rank() | n.Session() | n.Match() | n.Automaton():
             return _Need((node.keys,))
         case n.Join():
             sent = None if node.broadcast is None else ("left", "right").index(node.broadcast)

@@ -7,7 +7,7 @@ it has a part in is not of interest.
 
     rows that are looked at one by one   the same, if the input has the columns
     groups (aggregates, sessions, ranks) what is said of their keys alone: other rows of a group count
-    matches                              the same
+    matches, ways through automata       the same
     sets                                 the same, of both sides
     joins, clips                         what is said of keys alone, of both sides: they remember by key
 
@@ -36,6 +36,7 @@ from slackwater.plan.nodes import (
     Aggregate,
     Align,
     AlterLifetime,
+    Automaton,
     ClipBy,
     Difference,
     Distinct,
@@ -84,7 +85,7 @@ def unwanted_of(node: Node, port: int, told: Iterable[Promise]) -> list[Promise]
     match node:
         case Finalize() | Punctuate() | Fixpoint():
             return []
-        case Aggregate() | Rank() | Session() | Match():
+        case Aggregate() | Rank() | Session() | Match() | Automaton():
             return _about(told, node.keys)
         case Select():
             return _renamed(told, _sources_of(node))
@@ -113,7 +114,7 @@ def outdated_of(node: Node, port: int, time: int) -> int | None:
             return time
         case AlterLifetime():
             return _before(node.lifetime, time)
-        case Join(how="inner"):
+        case Join(how="inner") | Automaton():
             return time
         case Aggregate() if is_tumbling(node.input):
             return time

@@ -43,6 +43,7 @@ __all__ = [
     "Align",
     "AlterLifetime",
     "Argument",
+    "Automaton",
     "Best",
     "Chop",
     "Cleanse",
@@ -773,6 +774,86 @@ class Merge(Node):
         return f"{asked}{self.policy}"
 
 
+@dataclass(frozen=True, eq=False)
+class Automaton(Node):
+    """Every way through a constant automaton, from every row on, over rows at consecutive places.
+
+    The transitions are a table: from which state, to which, by which symbol, and further columns, which
+    conditions and registers may read, as those of the rows.
+    """
+
+    ports: ClassVar[tuple[str, ...]] = ("input",)
+
+    input: Node
+    keys: tuple[str, ...]
+    place: str
+    symbol: str
+    table: pl.DataFrame
+    start: pl.Series
+    """one value: where all begin"""
+    registers: Mapping[str, tuple[pl.Series, pl.Expr]]
+    """the first value of each, and how it goes on"""
+    where: pl.Expr | None
+
+    @cached_property
+    def further(self) -> list[str]:
+        """The columns of rows that are read by conditions and registers alone."""
+        own = (*self.keys, self.place, self.symbol)
+        return [name for name in self.input.schema if name not in own]
+
+    @cached_property
+    def ways(self) -> pl.Schema:
+        """What a way through it looks like."""
+        state = self.table.schema.dtypes()[0]
+        registers = {name: first.dtype for name, (first, _) in self.registers.items()}
+        return schema_of({"begin": pl.Int64(), "end": pl.Int64(), "state": state, **registers})
+
+    @cached_property
+    def step_schema(self) -> pl.Schema:
+        """What conditions and registers can read: a way, the next row, and a transition."""
+        rows = {name: self.input.schema[name] for name in self.further}
+        return pl.Schema({**self.ways, **rows, **dict([*self.table.schema.items()][3:])})
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        return schema_of({**{key: self.input.schema[key] for key in self.keys}, **self.ways})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        before, after, by, *_ = self.table.schema.dtypes()
+        if before != after or before != self.start.dtype:
+            raise PlanError(
+                "automaton: states are of different types",
+                detail=f"from {before}, to {after}, and the first is {self.start.dtype}",
+            )
+        if by != self.input.schema[self.symbol]:
+            raise PlanError(
+                "automaton: symbols and transitions have symbols of different types",
+                detail=f"{self.input.schema[self.symbol]} and {by}",
+                hint="cast one of them",
+            )
+        for name, (first, update) in self.registers.items():
+            dtype = type_of(update, self.step_schema, f"automaton: register {name}")
+            if dtype != first.dtype:
+                raise PlanError(
+                    f"automaton: the register {name!r} goes on as another type",
+                    detail=f"it begins as {first.dtype} and goes on as {dtype}",
+                    hint="cast the one or the other",
+                )
+        if self.where is not None:
+            dtype = type_of(self.where, self.step_schema, "automaton where")
+            if dtype != pl.Boolean:
+                raise PlanError("automaton: where must be true or false", detail=f"it is {dtype}")
+
+    def describe(self) -> str:
+        first = {name: first.item() for name, (first, _) in self.registers.items()}
+        registers = [f"{name} = {first[name]}, {shown(e)}" for name, (_, e) in self.registers.items()]
+        condition = [] if self.where is None else [f"where {shown(self.where)}"]
+        said = "; ".join([f"from {self.start.item()!r}", *registers, *condition])
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"native, its {self.table.height} transitions being constant: {said}{by}"
+
+
 @dataclass(frozen=True, slots=True)
 class Best:
     """Of every key the rows that are better than all of smaller rank: a lesser value, or a larger."""
@@ -801,6 +882,10 @@ class Fixpoint(Node):
     rounds: int = 1_000
     """how often rows may go round before the loop is taken for one without end"""
     best: Best | None = None
+    rows: int = 10_000_000
+    """... and how many"""
+    reason: str = ""
+    """why it is a loop, where it might be something else"""
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -819,11 +904,13 @@ class Fixpoint(Node):
                 f"fixpoint: {self.speculation!r} is no way to speculate",
                 hint="sw.Hybrid(), sw.Probing() or sw.HighWaterMark()",
             )
-        if type(self.rounds) is not int or self.rounds < 1:
-            raise PlanError("fixpoint: rounds is a number, 1 or more", detail=f"it is {self.rounds!r}")
+        for name, limit in (("rounds", self.rounds), ("rows", self.rows)):
+            if type(limit) is not int or limit < 1:
+                raise PlanError(f"fixpoint: {name} is a number, 1 or more", detail=f"it is {limit!r}")
 
     def describe(self) -> str:
-        return "" if self.speculation == _HYBRID else str(self.speculation)
+        said = [self.reason, "" if self.speculation == _HYBRID else str(self.speculation)]
+        return ", ".join(filter(None, said))
 
 
 def walk(*roots: Node) -> Iterator[Node]:

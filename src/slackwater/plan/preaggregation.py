@@ -87,7 +87,7 @@ def _is_spread(node: n.Node, below: list[bool]) -> bool:
     match node:
         case n.Source() | n.Distinct() | n.Intersect() | n.Difference():
             return True
-        case n.Aggregate() | n.Rank() | n.Session() | n.Match():
+        case n.Aggregate() | n.Rank() | n.Session() | n.Match() | n.Automaton():
             return bool(node.keys)
         case n.Join() if node.broadcast is not None:
             return below[("right", "left").index(node.broadcast)]

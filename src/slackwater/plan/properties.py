@@ -161,6 +161,11 @@ def _join(node: n.Join, left: StreamProperties, right: StreamProperties) -> Stre
     )
 
 
+def _automaton(node: n.Automaton, below: StreamProperties) -> StreamProperties:
+    """A way ends where the first of its rows does, as a pair does."""
+    return StreamProperties(insert_only=below.insert_only, never_lengthens=below.never_lengthens)
+
+
 def _set(node: n.Node, *below: StreamProperties) -> StreamProperties:
     """Of a payload one row at a time."""
     return StreamProperties(vs_payload_key=True)
@@ -281,6 +286,7 @@ _RULES: dict[type[n.Node], Callable[..., StreamProperties]] = {
     n.Session: _session,
     n.Union: _union,
     n.Join: _join,
+    n.Automaton: _automaton,
     n.Distinct: _set,
     n.Intersect: _comparison,
     n.Difference: _comparison,

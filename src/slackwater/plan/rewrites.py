@@ -127,7 +127,7 @@ def _carrying(node: n.Node, below: Sequence[n.Node], group: tuple[str, ...]) -> 
     match node:
         case n.Select():
             return n.over(node, below, columns={**{c: pl.col(c) for c in group}, **node.columns})
-        case n.Aggregate() | n.Rank() | n.Session() | n.Match():
+        case n.Aggregate() | n.Rank() | n.Session() | n.Match() | n.Automaton():
             return n.over(node, below, keys=(*group, *node.keys))
         case n.Join():
             both = {name: name for name in group}
