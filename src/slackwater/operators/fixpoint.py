@@ -35,17 +35,20 @@ Paper 3 sections 3.4 to 3.6 and 5.3; docs/design/2026-11-18-recursion.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import OperatorError
 from slackwater.events import Batch, Control
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.asked import asked_of
+from slackwater.operators.hopes import Hopes
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.operators.support import Support
 from slackwater.plan import nodes
 from slackwater.plan.loops import inputs_of
-from slackwater.punctuations import Promise, Punctuation
-from slackwater.speculation import Circulation, ExternalProgress, Speculative
-from slackwater.times import BEGIN, INF
+from slackwater.punctuations import Closings, Promise, Punctuation, some_of
+from slackwater.speculation import Circulation, ExternalPatterns, ExternalProgress, Speculative
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Fixpoint", "State"]
 
@@ -59,6 +62,8 @@ class State:
 
     known: Circulation
     support: Support | None
+    hopes: Hopes = field(default_factory=Hopes)
+    """what may come to be promised of payloads"""
     rounds: int = 0
     """of the batch that is being answered"""
     unsaid: list[Batch] = field(default_factory=list)
@@ -82,6 +87,7 @@ class Fixpoint:
         if not rows.rows:
             return Answer()
         self._count(state, rows)
+        state.hopes.heard += rows.rows
         known = state.known
         known.earliest = min(known.earliest, int(rows.sync.min()))
         latest = int(rows.sync.max())
@@ -104,6 +110,25 @@ class Fixpoint:
         known.has_news = True
         return self._round(self._guess(state))
 
+    def on_external_patterns(self, state: State, told: ExternalPatterns) -> Answer:
+        """An input of the loop has promised something of payloads: it may be so of the answer, too."""
+        columns = self.node.schema if self.node.best is None else self.node.best.keys
+        promises = (
+            some_of(each, columns) for each in told.told if isinstance(each, Punctuation | Closings)
+        )
+        state.hopes.add([each for each in promises if each is not None], self.node.schema)
+        return Answer()
+
+    def on_concluded(self, state: State, told: Sequence[Promise]) -> None:
+        """So much is promised of payloads: candidates of them are forgotten."""
+        if state.support is not None:
+            state.support.close(told)
+
+    def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
+        """As the body; what is said of a group, all its candidates change."""
+        best = self.node.best
+        return ask(0, asked if best is None else asked_of(asked, {name: name for name in best.keys}))
+
     def on_speculative(self, state: State, told: Speculative) -> Answer:
         """The guess is back: what it proves is promised, and perhaps another one sets out."""
         known, speculation = state.known, self.node.speculation
@@ -123,6 +148,7 @@ class Fixpoint:
     def on_wake(self, state: State) -> None:
         """Something has come from outside: what follows from it is counted from here on."""
         state.rounds = 0
+        state.hopes.heard += 1
         state.known.has_news |= self.node.speculation.always
 
     def on_quiet(self, state: State) -> Answer:

@@ -48,9 +48,11 @@ from slackwater.columns import framed, taken
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.pairs import ROW, SIZE, START, VE, VS
+from slackwater.operators.closing import frontiers, matched
 from slackwater.operators.live_events import LiveEvents
 from slackwater.operators.payload_store import Payloads
 from slackwater.plan.nodes import Best
+from slackwater.punctuations import Promise
 from slackwater.times import INF
 
 __all__ = ["Support"]
@@ -136,6 +138,13 @@ class Support:
             for events in (self.candidates, self.said):
                 events.renumber(in_use)
         self.sweep_at = slackwater.state.sweep_after(self.rows())
+
+    def close(self, told: Sequence[Promise]) -> None:
+        """Forget what promises about keys settle."""
+        key, until = frontiers(matched(self.keys, told))
+        for events in (self.candidates, self.said):
+            events.admit(len(self.keys))
+            events.close(key, until, until)
 
     def _told(self, keys: Ints, stretches: list[list[tuple[int, int]]]) -> Batch:
         """How what is said of some keys changes in these stretches."""
