@@ -18,7 +18,11 @@ Why that is so: whatever was on the loop ahead of the guess has come by before i
 loop behind it is no earlier than what the inputs have promised, which the guess was compared with on its
 way, and no operator on the loop makes something earlier of what it gets.
 
-Pass: every row, at once. Keep: nothing. Propagate: what guesses have proved; patterns are dropped.
+Pass: every row, at once. Keep: no row, but what supports the best of each key (below), until a cti or a
+promise about its payload settles it; and what inputs have promised of payloads, to conclude from it.
+Propagate: what guesses have proved of time; of payloads, when all is quiet, what inputs have promised
+and what would be so of the answer, taken for granted of the loop itself (runtime/induction.py says why,
+and which promises are found). Such promises go round as well, and operators on the loop forget by them.
 
 If only the best of what is derived is to go round (`node.best`: a set, or the least value of each
 group), support.py chooses it, and readers are told when all is quiet: what is taken back and said again
@@ -30,7 +34,7 @@ what kept circulating. A round is everything that had come when the operator's t
     links:  a->b [0, 9)              b->c [3, 6)                      cti(10)
     out:    a->b [0, 9)   b->c [3, 6)   a->c [3, 6)   guess INF, revised to 10, back: cti(10)
 
-Paper 3 sections 3.4 to 3.6 and 5.3; docs/design/2026-11-18-recursion.md.
+Paper 3 sections 3.4 to 3.6 and 5.3; paper 4 section 5; docs/design/2026-11-18-recursion.md.
 """
 
 from __future__ import annotations

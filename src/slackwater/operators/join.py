@@ -45,7 +45,8 @@ What comes of such keys is not looked at, adjusts included, and it is said to be
 one side has closed, until the other has. Propagate: keys that both sides have closed, up to the smaller
 time; or one of them, if it has no event of the key and the other is not shown alone. A promise about
 other columns of a side: if it speaks of none of the events kept (erratum 27), by the names that the
-output has.
+output has. On a loop it is asked instead (`closed_until`), and then rows of the kept side that such a
+pattern speaks of count by their keys: they meet nothing new as far as the other side has closed these.
 
     left:   a [0, 10)                                    a [0, 10) -> [0, 7)   cti(9)
     right:               a [5, 20)   cti(6)

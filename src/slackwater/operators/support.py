@@ -24,7 +24,8 @@ loop look at the best of them.
 In time, this happens on every stretch between two endpoints of a key's candidates; neighbouring
 stretches that say the same are one row. A row that began before the cti keeps its start.
 
-Candidates and what is said are kept until they end behind the cti. A batch costs as much as the keys
+Candidates and what is said are kept until they end behind the cti, or behind what is promised of their
+key. A batch costs as much as the keys
 that it touches have candidates.
 
 Paper 3 section 6, erratum 25; docs/design/2026-11-18-recursion.md.

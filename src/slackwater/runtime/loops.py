@@ -9,6 +9,10 @@ This is one rule for all operators, since those that may be on a loop (plan/loop
 so. What an input from outside promises is also told to the operator that closes the loop, at once and
 without waiting for anybody (external progress).
 
+What an input promises of payloads is remembered here, for who concludes from it (induction.py), and goes
+on to the operator that closes the loop by the names that columns have there: as a hope, which is nothing
+that holds, and no operator acts on it.
+
 Paper 3 sections 3.3 (S1), 3.5 and 5.3.
 """
 
