@@ -1,28 +1,16 @@
-"""What a loop promises of payloads: examples, and a recomputation payload by payload.
-
-`_earliest` is the other implementation: for every payload of a small domain the earliest sync at which a
-permitted element could change it, by the rules of one loop written out, without patterns or operators.
-"""
+"""What a loop promises of payloads: examples that can be followed by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.bags import Bag
-from tests.pattern_laws import CASES, Trial, drawn
-from tests.permitted import Payload, Prefix, Told, domain, frontier, speaks_of
+from tests.pattern_laws import CASES
 
 import slackwater as sw
 from slackwater.events import Element
-from slackwater.patterns import Constant
 from slackwater.persistence import decode, encode
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import Punctuation
 from slackwater.runtime import Execution
-from slackwater.times import BEGIN, INF
 
 LINK = sw.stream({"a": str, "b": str}, name="link")
 REACH = {"a": str, "b": str}
@@ -119,87 +107,3 @@ def test_a_hope_is_remembered_with_the_state() -> None:
     again.restore(decode(encode(running.snapshot())))
     assert _said(again, sw.punctuation(k="a"), to=right) == {"punctuation(k='a')"}
     assert not any(status.state.state_rows for status in again.describe())
-
-
-# against a recomputation
-
-_Pair = tuple[Hashable, Hashable]
-
-
-@settings(max_examples=max(1, settings().max_examples // 4))
-@given(data=st.data())
-def test_all_that_follows_is_promised(data: st.DataObject) -> None:
-    """Of each constant that an input has promised, as far, up to when all payloads with it are closed.
-
-    With ctis, that no row of the loop is there yet may say more than time does, which is not looked at.
-    """
-    ctis = data.draw(st.booleans())
-    trial = Trial(CASES["fixpoint to and fro"]())
-    left, right = (trial.told_by(source) for source in trial.case.sources)
-    for source, part in drawn(data, trial, ctis=ctis, closed=False):
-        trial.push(
-            source, [each for each in part if not isinstance(each, Punctuation) or _is_plain(each)]
-        )
-        payloads = domain([left, right])
-        earliest = _earliest(left, right, trial.prefix, payloads)
-        expected = {_pair(each): BEGIN for each in payloads}
-        for told in [*left.promises, *right.promises]:
-            some = [_pair(each) for each in payloads if speaks_of(told, each)]
-            until = min(told.before, *(earliest[pair] for pair in some))
-            for pair in some:
-                expected[pair] = max(expected[pair], until)
-        for each in payloads:
-            until = frontier(trial.output.promises, each)
-            assert until <= earliest[_pair(each)]
-            assert ctis or until >= expected[_pair(each)]
-
-
-def _is_plain(told: Punctuation) -> bool:
-    """Whether it speaks of constants, and from the beginning of time on."""
-    return told.since == BEGIN and all(isinstance(pattern, Constant) for _, pattern in told.columns)
-
-
-def _pair(payload: Payload) -> _Pair:
-    return payload["k"], payload["v"]
-
-
-def _earliest(
-    seeds: Told, links: Told, prefix: Prefix, payloads: Sequence[Payload]
-) -> Mapping[_Pair, int]:
-    """For each payload the earliest sync at which it may change; INF if it cannot."""
-    of_seeds, of_links = ({_pair(p): frontier(t.promises, p) for p in payloads} for t in (seeds, links))
-    there, linked = (_ends(bag) for bag in (prefix.answer(), links.bag))
-    found = dict.fromkeys(of_seeds, INF)
-    while True:
-        before = dict(found)
-        for k, v in found:
-            times = [found[k, v], of_seeds[k, v]]
-            for each in found:
-                # by the same key from any value, by the same value from any key
-                if each[0] == k is not None:
-                    times.append(_met(before[each], there.get(each), of_links[k, v], linked.get((k, v))))
-                if each[1] == v is not None:
-                    times.append(_met(before[each], there.get(each), of_links[k, v], linked.get((k, v))))
-            found[k, v] = min(times)
-        if found == before:
-            return found
-
-
-def _ends(bag: Bag) -> dict[_Pair, int]:
-    """The last end of each payload that there is."""
-    found: dict[_Pair, int] = {}
-    for event in bag.events():
-        if event.vs < event.ve:
-            pair = _pair(event.payload)
-            found[pair] = max(found.get(pair, BEGIN), event.ve)
-    return found
-
-
-def _met(left: int, left_end: int | None, right: int, right_end: int | None) -> int:
-    """The earliest change of a pair of which either may change from a time on, or is there until one."""
-    times = [max(left, right)]
-    if right_end is not None and left < right_end:
-        times.append(left)
-    if left_end is not None and right < left_end:
-        times.append(right)
-    return min(times)
