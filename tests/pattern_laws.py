@@ -57,6 +57,25 @@ def _upwards(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
     return seeds.union(up.select("k", v="w"))
 
 
+def _to_and_fro(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """From a pair to what links lead to by its key, or by its value: no column goes round unchanged."""
+    same_key = reach.join(links.select("k", w="v"), on="k").select("k", v="w")
+    same_value = reach.join(links.select("v", other="k"), on="v").select(k="other", v="v")
+    return seeds.union(same_key, same_value).distinct()
+
+
+def _least(far: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """The least that values of a key add up to."""
+    more = far.join(links.select("k", w="v"), on="k").select("k", v=sw.col("v") + sw.col("w").abs())
+    return seeds.union(more).group_by("k").aggregate(v=sw.min("v")).distinct()
+
+
+def _unless_linked(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """Values one by one, as long as they are below the limit and no link has the same key and value."""
+    more = reach.where(sw.col("v") < 2).select("k", v=sw.col("v") + 1)
+    return seeds.union(more.join(links, on=("k", "v"), how="anti"))
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "fixpoint": two(lambda a, b: sw.fixpoint(lambda r: _upwards(r, a, b), schema=SCHEMA)),
     "fixpoint as a set": two(
@@ -67,6 +86,11 @@ CASES: dict[str, Callable[[], Case]] = {
         lambda s: s.group_by("k").match(
             "A B", where={"B": sw.col("v") > sw.previous("v")}, n=sw.matched("B").last("v")
         )
+    ),
+    "fixpoint to and fro": two(lambda a, b: sw.fixpoint(lambda r: _to_and_fro(r, a, b), schema=SCHEMA)),
+    "fixpoint as least values": two(lambda a, b: sw.fixpoint(lambda r: _least(r, a, b), schema=SCHEMA)),
+    "fixpoint unless linked": two(
+        lambda a, b: sw.fixpoint(lambda r: _unless_linked(r, a, b), schema=SCHEMA)
     ),
     "where": one(lambda s: s.where(sw.col("v") > 0)),
     "select, renamed": one(lambda s: s.select(w="v", key="k")),

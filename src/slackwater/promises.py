@@ -347,6 +347,32 @@ class Promises:
                 new.append(each)
         return new
 
+    def until(self, told: Promise) -> Times:
+        """Of each, or of all that a pattern matches: the largest t such that no sync < t can come.
+
+        Whatever times they name themselves.
+        """
+        if isinstance(told, Closings):
+            return self.frontier(told.keys)
+        return np.array([self._until(told)])
+
+    def _until(self, told: Punctuation) -> int:
+        if self.known is None or not told.columns:
+            return self.cti
+        types, found = self.known.schema, self.cti
+        values = {n: p for n, p in told.columns if isinstance(p, Constant | OneOf) and n in types}
+        if values:
+            [rows] = Closings.of([Punctuation.of(INF, BEGIN, values)], types)
+            assert isinstance(rows, Closings)
+            found = int(self.frontier(rows.keys).min(initial=INF))
+        found = max([found, *(spans.promised(told) for spans in self.known.spans)])
+        whole = replace(told, since=BEGIN, before=INF)
+        if len(self.known.boxes):
+            for each in self.known.boxes.meeting(whole, types):
+                if each.since <= found and replace(each, since=BEGIN, before=INF).implies(whole):
+                    found = max(found, each.before)
+        return found
+
     def _implies(self, told: Punctuation) -> bool:
         if told.is_empty or told.before <= self.cti:
             return True

@@ -61,6 +61,7 @@ __all__ = [
     "is_of_payloads",
     "matching",
     "punctuation",
+    "some_of",
     "unmatched",
 ]
 
@@ -468,6 +469,15 @@ def matching(batch: Batch, told: Iterable[Promise]) -> Mask:
     for each in told:
         found |= each.matches(batch)
     return found
+
+
+def some_of(told: Promise, columns: Container[str]) -> Promise | None:
+    """The pattern without what it says of other columns; None if that is nothing."""
+    if isinstance(told, Closings):
+        names = [name for name in told.keys.columns if name in columns]
+        return Closings(told.keys.select(names), told.before) if names else None
+    named = tuple(each for each in told.columns if each[0] in columns)
+    return replace(told, columns=named) if named else None
 
 
 def unmatched(told: Iterable[Promise], frame: pl.DataFrame) -> list[Promise]:

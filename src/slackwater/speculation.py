@@ -29,6 +29,7 @@ from slackwater.times import BEGIN, INF, show
 
 __all__ = [
     "Circulation",
+    "ExternalPatterns",
     "ExternalProgress",
     "HighWaterMark",
     "Hybrid",
@@ -60,6 +61,19 @@ class ExternalProgress(Control):
 
     def __repr__(self) -> str:
         return f"external_progress({self.origin}, {show(self.before)})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExternalPatterns(Control):
+    """What an input from outside has promised of payloads, on its way to who closes the loop.
+
+    By the names that columns have where it is. It is a guess there, and nothing that holds.
+    """
+
+    told: tuple[Control, ...]
+
+    def __repr__(self) -> str:
+        return f"external_patterns({', '.join(map(repr, self.told))})"
 
 
 @dataclass(slots=True)

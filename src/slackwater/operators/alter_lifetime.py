@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.events import Batch
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import Times
@@ -71,6 +71,10 @@ class AlterLifetime:
             return replace(promise, before=lifetime.promises(promise.before))
         times = lifetime.window(promise.since, promise.before)
         return None if times is None else replace(promise, since=times[0], before=times[1])
+
+    def closed_until(self, state: None, asked: Promise, ask: Ask) -> Times:
+        """As the input, in the new time."""
+        return self.node.lifetime.promises(ask(0, asked))
 
     def describe(self, state: None) -> Description:
         """Stateless."""

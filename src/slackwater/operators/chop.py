@@ -33,12 +33,12 @@ from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
 from slackwater.operators.deletes import from_the_beginning
 from slackwater.operators.pending import settled
-from slackwater.operators.step import Answer, Description, GivenUp
+from slackwater.operators.step import Answer, Ask, Description, GivenUp
 from slackwater.plan import nodes
 from slackwater.plan.rewrites import in_user_terms
 from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import sweep_after
-from slackwater.times import BEGIN, INF
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Chop", "State"]
 
@@ -107,6 +107,10 @@ class Chop:
             vs, ve = (events[name].to_numpy() for name in ("vs", "ve"))
             _keep(state, ~settled(events.drop("vs", "ve"), vs, ve, told, state.cti))
         return Answer(from_the_beginning(told))
+
+    def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
+        """As the input: no piece changes before the sync of its row."""
+        return ask(0, asked)
 
     def describe(self, state: State) -> Description:
         """One row per event that was set aside."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from slackwater.columns import taken
 from slackwater.events import Batch
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN, INF, Times
@@ -53,6 +53,10 @@ class Deletes:
     def on_patterns(self, state: None, port: int, told: Sequence[Promise]) -> Answer:
         """No image starts before the sync of its row."""
         return Answer(from_the_beginning(told))
+
+    def closed_until(self, state: None, asked: Promise, ask: Ask) -> Times:
+        """As the input: no image starts before the sync of its row."""
+        return ask(0, asked)
 
     def describe(self, state: None) -> Description:
         """Stateless."""

@@ -18,7 +18,11 @@ Why that is so: whatever was on the loop ahead of the guess has come by before i
 loop behind it is no earlier than what the inputs have promised, which the guess was compared with on its
 way, and no operator on the loop makes something earlier of what it gets.
 
-Pass: every row, at once. Keep: nothing. Propagate: what guesses have proved; patterns are dropped.
+Pass: every row, at once. Keep: no row, but what supports the best of each key (below), until a cti or a
+promise about its payload settles it; and what inputs have promised of payloads, to conclude from it.
+Propagate: what guesses have proved of time; of payloads, when all is quiet, what inputs have promised
+and what would be so of the answer, taken for granted of the loop itself (runtime/induction.py says why,
+and which promises are found). Such promises go round as well, and operators on the loop forget by them.
 
 If only the best of what is derived is to go round (`node.best`: a set, or the least value of each
 group), support.py chooses it, and readers are told when all is quiet: what is taken back and said again
@@ -32,22 +36,25 @@ long before it has gone round a thousand times.)
     links:  a->b [0, 9)              b->c [3, 6)                      cti(10)
     out:    a->b [0, 9)   b->c [3, 6)   a->c [3, 6)   guess INF, revised to 10, back: cti(10)
 
-Paper 3 sections 3.4 to 3.6 and 5.3; docs/design/2026-11-18-recursion.md.
+Paper 3 sections 3.4 to 3.6 and 5.3; paper 4 section 5; docs/design/2026-11-18-recursion.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import OperatorError
 from slackwater.events import Batch, Control
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.asked import asked_of
+from slackwater.operators.hopes import Hopes
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.operators.support import Support
 from slackwater.plan import nodes
 from slackwater.plan.loops import inputs_of
-from slackwater.punctuations import Promise, Punctuation
-from slackwater.speculation import Circulation, ExternalProgress, Speculative
-from slackwater.times import BEGIN, INF
+from slackwater.punctuations import Closings, Promise, Punctuation, some_of
+from slackwater.speculation import Circulation, ExternalPatterns, ExternalProgress, Speculative
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Fixpoint", "State"]
 
@@ -61,6 +68,8 @@ class State:
 
     known: Circulation
     support: Support | None
+    hopes: Hopes = field(default_factory=Hopes)
+    """what may come to be promised of payloads"""
     rounds: int = 0
     """of the batch that is being answered"""
     circulated: int = 0
@@ -86,6 +95,7 @@ class Fixpoint:
         if not rows.rows:
             return Answer()
         self._count(state, rows)
+        state.hopes.heard += rows.rows
         known = state.known
         known.earliest = min(known.earliest, int(rows.sync.min()))
         latest = int(rows.sync.max())
@@ -108,6 +118,25 @@ class Fixpoint:
         known.has_news = True
         return self._round(self._guess(state))
 
+    def on_external_patterns(self, state: State, told: ExternalPatterns) -> Answer:
+        """An input of the loop has promised something of payloads: it may be so of the answer, too."""
+        columns = self.node.schema if self.node.best is None else self.node.best.keys
+        promises = (
+            some_of(each, columns) for each in told.told if isinstance(each, Punctuation | Closings)
+        )
+        state.hopes.add([each for each in promises if each is not None], self.node.schema)
+        return Answer()
+
+    def on_concluded(self, state: State, told: Sequence[Promise]) -> None:
+        """So much is promised of payloads: candidates of them are forgotten."""
+        if state.support is not None:
+            state.support.close(told)
+
+    def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
+        """As the body; what is said of a group, all its candidates change."""
+        best = self.node.best
+        return ask(0, asked if best is None else asked_of(asked, {name: name for name in best.keys}))
+
     def on_speculative(self, state: State, told: Speculative) -> Answer:
         """The guess is back: what it proves is promised, and perhaps another one sets out."""
         known, speculation = state.known, self.node.speculation
@@ -127,6 +156,7 @@ class Fixpoint:
     def on_wake(self, state: State) -> None:
         """Something has come from outside: what follows from it is counted from here on."""
         state.rounds = state.circulated = 0
+        state.hopes.heard += 1
         state.known.has_news |= self.node.speculation.always
 
     def on_quiet(self, state: State) -> Answer:

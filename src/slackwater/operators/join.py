@@ -45,7 +45,8 @@ What comes of such keys is not looked at, adjusts included, and it is said to be
 one side has closed, until the other has. Propagate: keys that both sides have closed, up to the smaller
 time; or one of them, if it has no event of the key and the other is not shown alone. A promise about
 other columns of a side: if it speaks of none of the events kept (erratum 27), by the names that the
-output has.
+output has. On a loop it is asked instead (`closed_until`), and then rows of the kept side that such a
+pattern speaks of count by their keys: they meet nothing new as far as the other side has closed these.
 
     left:   a [0, 10)                                    a [0, 10) -> [0, 7)   cti(9)
     right:               a [5, 20)   cti(6)
@@ -58,7 +59,7 @@ Paper 1b section 4.3, errata 10 and 14; paper 4 Tables 3 and 4 (join), erratum 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -66,23 +67,25 @@ import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
-from slackwater.columns import blank, framed, nothing, some_columns, taken, true_in
+from slackwater.columns import FEW, blank, framed, nothing, some_columns, taken, true_in
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.pairs import SIZE
+from slackwater.operators.asked import asked_of, columns_of, question
 from slackwater.operators.closing import Closed, Ports, about, closings_of
 from slackwater.operators.live_events import Changes, LiveEvents, Meetings, stable_order
 from slackwater.operators.payload_store import Payloads
 from slackwater.operators.runs import Changed, Runs
-from slackwater.operators.step import Answer, Description, GivenUp
+from slackwater.operators.step import Answer, Ask, Description, GivenUp
+from slackwater.patterns import Constant
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula, NoValue
 from slackwater.plan.properties import infer
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise, Punctuation, unmatched
-from slackwater.times import BEGIN, INF
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Join", "State"]
 
@@ -90,6 +93,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LEFT, _RIGHT = 0, 1
+_MOST_ASKED = 1_000_000
+"""so many pairs of an event and a question about others are looked at"""
 
 
 @dataclass(slots=True)
@@ -441,6 +446,87 @@ class Join:
         columns = set(self._columns(port))
         return isinstance(promise, Closings) and set(promise.keys.columns) == columns
 
+    def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
+        """As far as both sides are; or one of them, and the other for the keys of what is kept of it.
+
+        What the further side has closed comes no more, so its rows are those that are kept; each waits
+        for partners that the other side may still send, if it lives that long. What is alone changes
+        with its row, and with every partner. A null key matches nothing.
+        """
+        node = self.node
+        of_sides = (
+            asked_of(asked, {name: name for name in node.left.schema}),
+            asked_of(asked, {**node.on, **self._right_columns}),
+        )
+        own, other = (ask(port, each) for port, each in enumerate(of_sides))
+        until = np.array(np.broadcast_arrays(own, other, np.empty(_size(asked)))[:2], dtype=np.int64)
+        result: Ints = until.min(axis=0)
+        for side in (_LEFT,) if node.how in ("left", "anti") else (_LEFT, _RIGHT):
+            ahead = np.flatnonzero(until[side] > until[1 - side])
+            if len(ahead):
+                met = self._met_until(state, side, [_some(each, ahead) for each in of_sides], ask)
+                result[ahead] = np.maximum(result[ahead], np.minimum(until[side][ahead], met))
+        lacks = _lacks_keys(asked, [name for name in node.on if name not in node.nulls_match])
+        return np.where(lacks, INF if node.how == "inner" else until[_LEFT], result)
+
+    @property
+    def _right_columns(self) -> dict[str, str]:
+        """Columns of pairs that come from the right: what else is alone, any partner changes."""
+        if self.node.how != "inner":
+            return {}
+        return {called: name for name, called in self.node.right_names.items()}
+
+    def _met_until(self, state: State, side: int, asked: Sequence[Promise], ask: Ask) -> Times:
+        """Up to when what is kept of a side, of those asked for, meets nothing new."""
+        own, other = asked[side], asked[1 - side]
+        size = max(map(_size, asked))
+        until = np.full(size, INF)
+        key, which, kept, end = self._kept_of(state, side, own)
+        if isinstance(own, Closings):
+            values = Keys(own.keys.schema)
+            number = values.number(own.keys)
+            found = values.find(kept)
+            rows = np.flatnonzero((found >= 0) & (found < len(values)))
+            order = np.argsort(number, kind="stable")
+            first, last = (
+                np.searchsorted(number[order], found[rows], side=s) for s in ("left", "right")
+            )
+            of_row = np.repeat(rows, last - first)
+            places = np.arange(len(of_row)) - np.repeat(
+                np.cumsum(last - first) - (last - first), last - first
+            )
+            row = order[np.repeat(first, last - first) + places]
+        else:
+            rows = np.flatnonzero(own.matches_payload(kept))
+            if len(rows) * size > _MOST_ASKED:
+                return np.full(size, BEGIN)
+            of_row, row = np.repeat(rows, size), np.tile(np.arange(size), len(rows))
+        if not len(row):
+            return until
+        keys = state.keys.take(key[which[of_row]])
+        names = dict(zip(self.node.on, self._columns(1 - side), strict=True))
+        times = _asked_by_key(other, row, keys.rename(names), lambda each: ask(1 - side, each))
+        # nobody can meet it who comes after its end
+        np.minimum.at(until, row, np.where(times >= end[of_row], INF, times))
+        return until
+
+    def _kept_of(self, state: State, side: int, asked: Promise) -> tuple[Ints, Ints, pl.DataFrame, Ints]:
+        """Keys, and the events of them that are kept of a side: whose, the columns asked for, ends."""
+        columns, events = self._columns(side), state.sides[side]
+        if isinstance(asked, Closings) and columns and set(columns) <= set(asked.keys.columns):
+            names = dict(zip(columns, self.node.on, strict=True))
+            key = state.keys.find(some_columns(asked.keys, columns).rename(names))
+            key = np.unique(key[key >= 0])
+        else:
+            key = np.flatnonzero(events.in_use(len(state.keys)))
+        row, which, end = events.alive(key)
+        wanted = columns_of(asked)
+        keys = state.keys.take(key[which])
+        of_keys = {own: keys[name].alias(own) for own, name in zip(columns, self.node.on, strict=True)}
+        stored = events.payloads.take(row) if set(wanted) - set(columns) else keys
+        kept = [of_keys[name] if name in of_keys else stored[name] for name in wanted]
+        return key, which, framed(kept, len(row)), end
+
     def _sweep(self, state: State, cti: int) -> list[Batch]:
         """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many.
 
@@ -487,6 +573,48 @@ class Join:
         """One row per event or endpoint; the side that has promised less holds the join back."""
         held_by = _LEFT if state.promised[_LEFT].cti <= state.promised[_RIGHT].cti else _RIGHT
         return Description(state.rows(), held_by)
+
+
+def _size(asked: Promise) -> int:
+    return len(asked) if isinstance(asked, Closings) else 1
+
+
+def _some(asked: Promise, rows: Ints) -> Promise:
+    """Some of the questions; one pattern is asked for all."""
+    return asked.take(rows) if isinstance(asked, Closings) else asked
+
+
+def _lacks_keys(asked: Promise, columns: list[str]) -> Mask:
+    """Which questions are about rows that have null in one of these columns."""
+    if isinstance(asked, Closings):
+        some = [asked.keys[name].is_null().to_numpy() for name in columns if name in asked.keys.columns]
+        return np.any(some, axis=0) if some else np.zeros(len(asked), dtype=np.bool_)
+    patterns = dict(asked.columns)
+    return np.array([any(patterns.get(name) == Constant(None) for name in columns)])
+
+
+def _asked_by_key(
+    asked: Promise, row: Ints, keys: pl.DataFrame, ask: Callable[[Promise], Times]
+) -> Times:
+    """What is answered to some of the questions, each about a key as well."""
+    if not keys.columns and not isinstance(asked, Closings):
+        return np.full(len(row), ask(asked)[0])
+    if isinstance(asked, Closings):
+        rest = [name for name in asked.keys.columns if name not in keys.columns]
+        keys = framed([*keys, *taken(asked.keys, row).select(rest)], len(row))
+    different = Keys(keys.schema)
+    number = different.number(keys)
+    distinct = different.take(np.arange(len(different)))
+    if isinstance(asked, Closings) or not columns_of(asked):
+        return np.broadcast_to(ask(question(distinct)), len(different))[number]
+    if len(different) > FEW:
+        return np.full(len(row), BEGIN)
+    # a range beside each of the keys
+    times = []
+    for values in distinct.iter_rows(named=True):
+        both = asked.combine(Punctuation.of(INF, BEGIN, {n: Constant(v) for n, v in values.items()}))
+        times.append(INF if both.is_empty else int(ask(both).min()))
+    return np.array(times)[number]
 
 
 def _satisfied(where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.int8], GivenUp | None]:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from slackwater.events import Batch
 from slackwater.operators.deletes import from_the_beginning, images
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Promise, Punctuation
-from slackwater.times import plus
+from slackwater.times import Times, plus
 
 __all__ = ["PointAtEnd"]
 
@@ -45,6 +45,10 @@ class PointAtEnd:
     def on_patterns(self, state: None, port: int, told: Sequence[Promise]) -> Answer:
         """No image starts before the sync of its row."""
         return Answer(from_the_beginning(told))
+
+    def closed_until(self, state: None, asked: Promise, ask: Ask) -> Times:
+        """As the input: no image starts before the sync of its row."""
+        return ask(0, asked)
 
     def describe(self, state: None) -> Description:
         """Stateless."""

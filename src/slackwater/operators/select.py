@@ -25,11 +25,13 @@ from itertools import product
 
 from slackwater.columns import framed
 from slackwater.events import Batch
+from slackwater.operators.asked import asked_of
 from slackwater.operators.projection import Apart, projected
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
 from slackwater.punctuations import Closings, Promise, Punctuation
+from slackwater.times import Times
 
 __all__ = ["Select"]
 
@@ -80,6 +82,12 @@ class Select:
         for each in usable:
             state.forget_boxes(each)
         return Answer(tuple(named for each in (*usable, *follows) for named in self._named(each)))
+
+    def closed_until(self, state: Apart, asked: Promise, ask: Ask) -> Times:
+        """What is asked of columns that pass; a column that is computed may have any value."""
+        return ask(
+            0, asked_of(asked, {new: old for old, names in self.passing.items() for new in names})
+        )
 
     def _named(self, promise: Promise) -> Iterator[Promise]:
         """The promise about the columns of the output, under each of their names."""

@@ -25,10 +25,13 @@ from slackwater.consistency import Dial
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.punctuations import ExternalCti, Promise, Punctuation, Reached
-from slackwater.speculation import ExternalProgress, Speculative
+from slackwater.speculation import ExternalPatterns, ExternalProgress, Speculative
+from slackwater.times import Times
 
 __all__ = [
     "Answer",
+    "Ask",
+    "AskedStep",
     "ClosingStep",
     "CountingStep",
     "Description",
@@ -43,6 +46,8 @@ __all__ = [
 
 Now: TypeAlias = Callable[[], int]
 """tells system time, in chronons; injected, so that tests can move it"""
+Ask: TypeAlias = Callable[[int, Promise], Times]
+"""asks the input at a port up to when nothing with some payloads can come (asked.py)"""
 
 
 def wall_clock() -> int:
@@ -117,6 +122,18 @@ class PatternStep(Step, Protocol):
 
 
 @runtime_checkable
+class AskedStep(Step, Protocol):
+    """An operator that may be on a loop: it can be asked what would be so."""
+
+    def closed_until(self, state: Any, asked: Promise, ask: Ask) -> Times:
+        """Up to when nothing with these payloads comes out, as far as inputs are closed (asked.py).
+
+        One time for each question, or one for all. Nothing is changed.
+        """
+        ...
+
+
+@runtime_checkable
 class CountingStep(Step, Protocol):
     """An operator that makes promises of external ctis. The others pass them on."""
 
@@ -152,6 +169,14 @@ class ClosingStep(Step, Protocol):
 
     def on_external_progress(self, state: Any, told: ExternalProgress) -> Answer:
         """An input of the loop has promised something; what follows from it out."""
+        ...
+
+    def on_external_patterns(self, state: Any, told: ExternalPatterns) -> Answer:
+        """An input of the loop has promised something of payloads."""
+        ...
+
+    def on_concluded(self, state: Any, told: Sequence[Promise]) -> None:
+        """So much is promised of payloads of what comes out."""
         ...
 
 

@@ -24,14 +24,15 @@ loop look at the best of them.
 In time, this happens on every stretch between two endpoints of a key's candidates; neighbouring
 stretches that say the same are one row. A row that began before the cti keeps its start.
 
-Candidates and what is said are kept until they end behind the cti. A batch costs as much as the keys
-that it touches have candidates (kernels/choices.py).
+Candidates and what is said are kept until they end behind the cti, or behind what is promised of their
+key. A batch costs as much as the keys that it touches have candidates (kernels/choices.py).
 
 Paper 3 section 6, erratum 25; docs/design/2026-11-18-recursion.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,9 +46,11 @@ from slackwater.events import Batch
 from slackwater.kernels import choices
 from slackwater.kernels.choices import COLUMNS, PLACE, RANK, ROW, VE, VS
 from slackwater.kernels.grouping import Keys
+from slackwater.operators.closing import frontiers, matched
 from slackwater.operators.live_events import LiveEvents
 from slackwater.operators.payload_store import Payloads
 from slackwater.plan.nodes import Best
+from slackwater.punctuations import Promise
 from slackwater.times import INF
 
 __all__ = ["Support"]
@@ -114,6 +117,13 @@ class Support:
             for events in (self.candidates, self.said):
                 events.renumber(in_use)
         self.sweep_at = slackwater.state.sweep_after(self.rows())
+
+    def close(self, told: Sequence[Promise]) -> None:
+        """Forget what promises about keys settle."""
+        key, until = frontiers(matched(self.keys, told))
+        for events in (self.candidates, self.said):
+            events.admit(len(self.keys))
+            events.close(key, until, until)
 
     def _told(self, keys: Ints, stretches: list[list[tuple[int, int]]]) -> Batch:
         """How what is said of some keys changes in these stretches."""

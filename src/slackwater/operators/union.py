@@ -26,13 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
 
 from slackwater.events import Batch
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.plan import nodes
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise, Punctuation
-from slackwater.times import BEGIN, INF
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["State", "Union"]
 
@@ -97,6 +100,10 @@ class Union:
             for promises in state.promised:
                 promises.forget(news)
         return news
+
+    def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
+        """What all ports have closed."""
+        return reduce(np.minimum, (ask(port, asked) for port in range(len(state.promised))))
 
     def describe(self, state: State) -> Description:
         """The port that has promised least holds the union back."""

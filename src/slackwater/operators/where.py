@@ -20,13 +20,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from slackwater.columns import true_in
 from slackwater.events import Batch
-from slackwater.operators.step import Answer, Description
+from slackwater.operators.step import Answer, Ask, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
 from slackwater.plan.predicates import failing
+from slackwater.promises import Promises
 from slackwater.punctuations import Promise, Punctuation
+from slackwater.times import Times
 
 __all__ = ["State", "Where"]
 
@@ -44,10 +48,15 @@ class Where:
 
     node: nodes.Where
     predicate: Formula = field(init=False)
+    excluded: Promises = field(init=False)
+    """payloads that never satisfy it, as far as boxes can tell"""
 
     def __post_init__(self) -> None:
         predicate = Formula(self.node.predicate, self.node.input.schema, "where")
         object.__setattr__(self, "predicate", predicate)
+        excluded = Promises.of(self.node.schema)
+        excluded.add(failing(self.node.predicate, self.node.schema))
+        object.__setattr__(self, "excluded", excluded)
 
     def open(self) -> State:
         """Nothing to remember, or nothing but whether it has made its own promise."""
@@ -69,6 +78,10 @@ class Where:
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Promises hold of a part of the input, too."""
         return Answer(tuple(told))
+
+    def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
+        """As the input, and for ever where no row satisfies the predicate."""
+        return np.maximum(ask(0, asked), self.excluded.until(asked))
 
     def describe(self, state: State) -> Description:
         """It holds no rows."""

@@ -18,12 +18,15 @@ Paper 3 sections 3.3 and 3.4; erratum 24.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 
 from slackwater.consistency import OutputLatency
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
+from slackwater.punctuations import Closings, Promise, some_of
 
 __all__ = [
+    "carried",
     "in_order",
     "inputs_of",
     "is_linear",
@@ -90,6 +93,33 @@ def in_order(root: n.Node, loops: Iterable[n.Fixpoint]) -> Iterator[n.Node]:
 def through(node: n.Node, time: int) -> int:
     """What a promise about time becomes on its way through a node on a loop."""
     return node.lifetime.promise(time) if isinstance(node, n.AlterLifetime) else time
+
+
+def carried(node: n.Node, port: int, told: Promise) -> list[Promise]:
+    """What rows with such payloads look like behind a node on a loop, as far as they keep columns.
+
+    A pattern may come to say less; nothing is promised by that.
+    """
+    match node:
+        case n.Select():
+            names: dict[str, list[str]] = {}
+            for name, expression in node.columns.items():
+                plain = expression.meta.undo_aliases()
+                if plain.meta.is_column():
+                    names.setdefault(plain.meta.output_name(), []).append(name)
+            kept = some_of(told, names)
+            if kept is None:
+                return []
+            columns = kept.keys.columns if isinstance(kept, Closings) else [c for c, _ in kept.columns]
+            ways = product(*(names[column] for column in columns))
+            return [kept.renamed(dict(zip(columns, way, strict=True))) for way in ways]
+        case n.Join() if port == 1:
+            of_keys = {right: left for left, right in node.on.items()}
+            others = dict(node.right_names) if node.how != "anti" else {}
+            kept = some_of(told, {**of_keys, **others})
+            return [] if kept is None else [kept.renamed({**of_keys, **others})]
+        case _:
+            return [told]
 
 
 def is_linear(node: n.Node, on_loop: Mapping[n.Node, None]) -> bool:

@@ -106,6 +106,7 @@ class Dataflow:
                 if isinstance(node, Fixpoint):
                     running.back = outbound[node.argument]
                 self.operators.append(running)
+        self._at_work = {running.node: running for running in self.operators}
         self._sinks = [Queue(0, root.schema, leads_out=True) for root in roots]
         for root, sink in zip(roots, self._sinks, strict=True):
             outbound[root].append(sink)
@@ -202,6 +203,11 @@ class Dataflow:
             if ready is not None:
                 break
             loop.settle()
+            ready = self._turns.next(self.operators)
+        for loop in loops:
+            if ready is not None:
+                break
+            loop.conclude(self._at_work)
             ready = self._turns.next(self.operators)
         return ready
 

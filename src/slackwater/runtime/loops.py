@@ -9,6 +9,10 @@ This is one rule for all operators, since those that may be on a loop (plan/loop
 so. What an input from outside promises is also told to the operator that closes the loop, at once and
 without waiting for anybody (external progress).
 
+What an input promises of payloads is remembered here, for who concludes from it (induction.py), and goes
+on to the operator that closes the loop by the names that columns have there: as a hope, which is nothing
+that holds, and no operator acts on it.
+
 Paper 3 sections 3.3 (S1), 3.5 and 5.3.
 """
 
@@ -19,10 +23,12 @@ from dataclasses import dataclass, field
 
 from slackwater.consistency import OutputLatency
 from slackwater.events import Control
-from slackwater.plan.loops import inputs_of, require_runnable, require_turning, through, turning
+from slackwater.plan.loops import carried, inputs_of, require_runnable, require_turning, through, turning
 from slackwater.plan.nodes import Fixpoint, Node
-from slackwater.speculation import ExternalProgress, Speculative
-from slackwater.times import BEGIN, INF
+from slackwater.promises import Promises
+from slackwater.punctuations import Closings, Promise, Punctuation
+from slackwater.speculation import ExternalPatterns, ExternalProgress, Speculative
+from slackwater.times import INF
 
 __all__ = ["Heard", "Passage", "loops_of", "passages_of"]
 
@@ -31,7 +37,8 @@ __all__ = ["Heard", "Passage", "loops_of", "passages_of"]
 class Heard:
     """What an operator on a loop has heard of time, by port: it is part of a snapshot."""
 
-    promised: list[int]
+    promised: list[Promises]
+    """of payloads only by inputs of the loop"""
     lodged: list[Speculative | None]
     """guesses that cannot pass yet"""
 
@@ -50,16 +57,29 @@ class Passage:
 
     def begin_anew(self) -> None:
         """Nothing was heard."""
-        ports = len(self.node.inputs)
-        self.heard = Heard([BEGIN] * ports, [None] * ports)
+        promised = [Promises.of(child.schema) for child in self.node.inputs]
+        self.heard = Heard(promised, [None] * len(promised))
 
     def on_cti(self, port: int, before: int) -> list[Control]:
         """An input has promised something: what may pass now."""
-        if port not in self.origins or before <= self.heard.promised[port]:
+        if port not in self.origins or before <= self.heard.promised[port].cti:
             return []
-        self.heard.promised[port] = before
+        self.heard.promised[port].add([Punctuation(before)])
         progress = ExternalProgress(self.origins[port], through(self.node, before))
         return [progress, *self._released()]
+
+    def on_patterns(self, port: int, told: Sequence[Promise]) -> list[Control]:
+        """An input has promised something of payloads."""
+        if port not in self.origins or not told:
+            return []
+        self.heard.promised[port].add(told)
+        return self.on_external_patterns(port, ExternalPatterns(tuple(told)))
+
+    def on_external_patterns(self, port: int, told: ExternalPatterns) -> list[Control]:
+        """They pass at once."""
+        promises = [each for each in told.told if isinstance(each, Punctuation | Closings)]
+        passing = [each for promise in promises for each in carried(self.node, port, promise)]
+        return [ExternalPatterns(tuple(passing))] if passing else []
 
     def on_speculative(self, port: int, told: Speculative) -> list[Control]:
         """A guess has come."""
@@ -78,7 +98,7 @@ class Passage:
         if not guesses or len(guesses) + len(self.origins) < len(lodged):
             return []
         guess = min(guesses, key=lambda guess: guess.before)
-        limit = min((self.heard.promised[port] for port in self.origins), default=INF)
+        limit = min((self.heard.promised[port].cti for port in self.origins), default=INF)
         if guess.lodges and limit < guess.before:
             return []
         self.heard.lodged = [None] * len(lodged)

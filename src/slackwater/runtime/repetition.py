@@ -20,7 +20,7 @@ from slackwater.plan.nodes import AlterLifetime, Node
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise, for_ever
 
-__all__ = ["may_repeat", "unsaid"]
+__all__ = ["may_repeat", "news_of", "unsaid"]
 
 _MANY = 4096
 """with so many that are remembered"""
@@ -48,6 +48,16 @@ def unsaid(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[P
     """
     if len(told) > FEW or len(said) > _MANY:
         return [*told]
+    news = news_of(said, told, schema)
+    if len(said):
+        said.forget([each for each in news if isinstance(each, Closings)])
+    gone = for_ever(news) if len(said) >= _FOR_EVER else []
+    said.add(each for each in news if not any(each is other for other in gone))
+    return news
+
+
+def news_of(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[Promise]:
+    """What of these is not implied by the others, nor by what was said."""
     here = Promises.of(schema)
     news: list[Promise] = []
     # whoever speaks of more is asked first
@@ -56,10 +66,6 @@ def unsaid(said: Promises, told: Sequence[Promise], schema: pl.Schema) -> list[P
         new = here.news(said.news([each]))
         here.add(new)
         news += new
-    if len(said):
-        said.forget([each for each in news if isinstance(each, Closings)])
-    gone = for_ever(news) if len(said) >= _FOR_EVER else []
-    said.add(each for each in news if not any(each is other for other in gone))
     return news
 
 

@@ -31,7 +31,7 @@ Paper 5 section 2 (operators and queues).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,21 +43,23 @@ from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Answer, Description, GivenUp, Step
 from slackwater.operators.aggregate import Aggregate
+from slackwater.operators.hopes import Hopes
 from slackwater.operators.merge import Merge
 from slackwater.operators.step import ClosingStep, CountingStep, PatternStep, ToldStep, TurnableStep
 from slackwater.plan import nodes
 from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.interest import outdated_of, unwanted_of
-from slackwater.plan.nodes import Align, AlterLifetime, Finalize, Node, Source, walk
+from slackwater.plan.nodes import Align, AlterLifetime, Finalize, Fixpoint, Node, Source, walk
 from slackwater.plan.rewrites import in_user_terms, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import ExternalCti, Promise, Punctuation, Reached, is_of_payloads
 from slackwater.runtime.edge import RAISE, OnInvalid
+from slackwater.runtime.induction import Induction
 from slackwater.runtime.loops import Passage
 from slackwater.runtime.queues import Queue
-from slackwater.runtime.repetition import unsaid
-from slackwater.speculation import ExternalProgress, Speculative
+from slackwater.runtime.repetition import news_of, unsaid
+from slackwater.speculation import ExternalPatterns, ExternalProgress, Speculative
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Running"]
@@ -156,6 +158,24 @@ class Running:
         self._emit(self._told(answers, []))
         self._send_round(answers)
 
+    def conclude(self, at_work: Mapping[Node, Running]) -> None:
+        """Nothing is on its way any more: what the loop that it closes may promise of payloads then."""
+        assert isinstance(self.node, Fixpoint), "it closes a loop"
+        hopes: Hopes = self.state.hopes
+        if not hopes.are_due:
+            return
+        induction = Induction(self.node, at_work, self.promised)
+        news = news_of(self.promised, induction.proven(hopes.told), self.node.schema)
+        hopes.heard, hopes.cost = 0, induction.cost
+        self.promised.add(news)
+        hopes.keep_beyond(self.promised)
+        if news:
+            assert isinstance(self.step, ClosingStep), "it closes a loop"
+            self.step.on_concluded(self.state, news)
+            out = Batch.empty(self.node.schema).followed_by(news)
+            self._emit(out)
+            self._send_round([Answer(back=out)])
+
     def turn(self, dial: Dial) -> None:
         """Wait and remember for so long from now on, if the dial has placed it."""
         if _is_turnable(self.node):
@@ -225,7 +245,8 @@ class Running:
     def begin_anew(self) -> None:
         """As if nothing had ever come."""
         self.state = self.step.open()
-        self.promised = Promises.of(self.node.schema) if self.repeats else Promises()
+        compares = self.repeats or isinstance(self.node, Fixpoint)
+        self.promised = Promises.of(self.node.schema) if compares else Promises()
         self.reached = [Reached(BEGIN, BEGIN) for _ in self.inbound]
         if self.passage is not None:
             self.passage.begin_anew()
@@ -260,6 +281,8 @@ class Running:
         if batch.controls:
             patterns = [each.control for each in batch.controls if is_of_payloads(each.control)]
             answers += self._closed(port, patterns)
+            if self.passage is not None:
+                controls += self.passage.on_patterns(port, patterns)
         for placed in batch.controls:
             assert placed.position == batch.rows, "the edge puts control elements last"
             if is_of_payloads(placed.control):
@@ -268,7 +291,7 @@ class Running:
                 answers.append(self.step.on_punctuation(self.state, port, placed.control))
                 if self.passage is not None:
                     controls += self.passage.on_cti(port, placed.control.before)
-            elif isinstance(placed.control, Speculative | ExternalProgress):
+            elif isinstance(placed.control, Speculative | ExternalProgress | ExternalPatterns):
                 self._pass(port, placed.control, answers, controls)
             elif isinstance(placed.control, ExternalCti) and isinstance(self.step, CountingStep):
                 answers.append(self.step.on_external_cti(self.state, port, placed.control))
@@ -281,22 +304,28 @@ class Running:
     def _pass(
         self,
         port: int,
-        told: Speculative | ExternalProgress,
+        told: Speculative | ExternalProgress | ExternalPatterns,
         answers: list[Answer],
         controls: list[Control],
     ) -> None:
         """A guess about the time on its way round, or what one is made by: it passes, or is back."""
         if self.passage is None:
             assert isinstance(self.step, ClosingStep), "guesses stay on their loop"
-            answers.append(
-                self.step.on_speculative(self.state, told)
-                if isinstance(told, Speculative)
-                else self.step.on_external_progress(self.state, told)
-            )
-        elif isinstance(told, Speculative):
-            controls += self.passage.on_speculative(port, told)
-        else:
-            controls += self.passage.on_external_progress(told)
+            match told:
+                case Speculative():
+                    answers.append(self.step.on_speculative(self.state, told))
+                case ExternalProgress():
+                    answers.append(self.step.on_external_progress(self.state, told))
+                case ExternalPatterns():
+                    answers.append(self.step.on_external_patterns(self.state, told))
+            return
+        match told:
+            case Speculative():
+                controls += self.passage.on_speculative(port, told)
+            case ExternalProgress():
+                controls += self.passage.on_external_progress(told)
+            case ExternalPatterns():
+                controls += self.passage.on_external_patterns(port, told)
 
     def _hear(self, port: int, told: Reached, answers: list[Answer], controls: list[Control]) -> None:
         """The sources of one input have come so far: what follows from that, and for the readers."""
