@@ -23,6 +23,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
@@ -34,12 +35,12 @@ from rich.table import Table
 
 import slackwater as sw
 
-LINKS = 120
+LINKS = 90
 MACHINES = 30
 LEASE = 40
 LATE = 15
-FILES = 6
-FORM = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve"}
+FILES = 4
+FORM: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve"}
 PAIR = {"a": int, "b": int}
 LINK = sw.stream(PAIR, name="link")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import slackwater as sw
+from slackwater.events import Element
 from slackwater.rows import changelog
 
 link = sw.stream({"a": str, "b": str}, name="link")
@@ -21,7 +22,7 @@ def _further(reach: sw.Query) -> sw.Query:
 
 reach = sw.fixpoint(lambda reach: link.union(_further(reach)).distinct(), schema={"a": str, "b": str})
 
-BATCHES = [
+BATCHES: list[list[Element]] = [
     [sw.insert(0, 20, a="x", b="y"), sw.insert(2, 9, a="y", b="x"), sw.insert(4, 30, a="p", b="x")],
     [sw.insert(3, 12, a="y", b="z"), sw.cti(3)],
     [sw.adjust(0, 20, 7, a="x", b="y"), sw.insert(5, 8, a="z", b="p")],
@@ -29,7 +30,7 @@ BATCHES = [
 ]
 
 
-def _write(number: int, elements: list[Any], directory: Path) -> None:
+def _write(number: int, elements: list[Element], directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     path = directory / f"{number}.parquet"
     changelog(sw.Batch.of(elements, link.schema)).write_parquet(path)
