@@ -456,6 +456,12 @@ def _as_a_set(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
     return seeds.select("v").union(reach.join(_hops(links), on="v").select(v="w")).distinct()
 
 
+def _from_each_start(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
+    """From where to where there is a way; in buckets it is spread by where from."""
+    further = reach.join(_hops(links).select(m="v", u="w"), on={"w": "m"}).select("v", w="u")
+    return _hops(links).union(_hops(seeds.where(sw.col("x") > 0)), further).distinct()
+
+
 def _as_least_values(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Query:
     """How far each number is, where links to others cost 1, and those to itself nothing."""
     cost = sw.col("d") + (sw.col("v") != sw.col("w")).cast(pl.Int64)
@@ -464,13 +470,15 @@ def _as_least_values(reach: sw.Query, seeds: sw.Query, links: sw.Query) -> sw.Qu
     return all_ways.group_by("v").aggregate(d=sw.min("d")).distinct()
 
 
-_V, _VD, _VWD = {"v": int}, {"v": int, "d": int}, {"v": int, "w": int, "d": int}
+_V, _VW, _VD = {"v": int}, {"v": int, "w": int}, {"v": int, "d": int}
+_VWD = {"v": int, "w": int, "d": int}
 LOOPS: dict[str, tuple[Callable[[sw.Query, sw.Query, sw.Query], sw.Query], dict[str, type[int]]]] = {
     "by depth": (_by_depth, _VD),
     "by halves": (_by_halves, _VWD),
     "unless blocked": (_unless_blocked, _V),
     "in time": (_in_time, _VD),
     "as a set": (_as_a_set, _V),
+    "from each start": (_from_each_start, _VW),
     "as least values": (_as_least_values, _VD),
 }
 for _name, (_turn, _columns) in LOOPS.items():

@@ -30,6 +30,7 @@ from slackwater.events import Element, Stream
 from slackwater.history import History
 from slackwater.oracle import meaning
 from slackwater.plan import nodes
+from slackwater.plan.carried import carried
 from slackwater.plan.properties import output_latencies
 from slackwater.plan.rewrites import rewritten
 from slackwater.punctuations import Punctuation
@@ -133,6 +134,9 @@ def _features(name: str) -> set[object]:
             features.add((type(node), node.how))
         elif isinstance(node, nodes.Aggregate):
             features |= {type(each) for each in node.aggregations.values()}
+        elif isinstance(node, nodes.Fixpoint):
+            best = None if node.best is None else node.best.value is None
+            features.add((type(node), best, bool(carried(node).columns)))
     return features
 
 
