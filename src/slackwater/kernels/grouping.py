@@ -28,10 +28,10 @@ from slackwater.identity import PLAIN, hash_rows, identity, same
 from slackwater.kernels import coded as kernel
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.chunks import Chunks
-from slackwater.kernels.coded import Coded, can_be_coded, coded, spread
+from slackwater.kernels.coded import NO_WORDS, Coded, can_be_coded, coded, places_of, spread
 from slackwater.kernels.integers import as_integers, from_integers, is_fixed, numbers
 from slackwater.kernels.prefetch import prefetch
-from slackwater.kernels.words import Letters, are_words, hashed_words, words_of
+from slackwater.kernels.words import SHORT, Letters, are_words, hashed_words, short_words_of, words_of
 from slackwater.times import BEGIN
 
 __all__ = ["Index", "Keys", "hashes_of", "pack", "same_rows"]
@@ -50,6 +50,10 @@ _SPARSE = 4
 """so many times as much room as keys is given back"""
 _SHORT, _MORE = 1 << 20, 4
 """a text of so many letters grows by this part of it, and not to twice its length"""
+_LENGTH = 0xFFFFFFFF
+"""the half of a word's first integer that is its length"""
+_LEAST_KEYS = 16
+"""room for fewer is not worth saving"""
 _BITS = 63
 """one for each column that may be null"""
 _AHEAD = 8
@@ -76,11 +80,11 @@ class Keys:
     is_coded: bool = field(init=False)
     """whether compiled code knows all types"""
     worded: Ints = field(init=False)
-    """if so: which columns are words"""
+    """if so: which of the integers of a row are the first of words"""
     values: Ints = field(init=False)
     """a row of integers per key; there is room for more"""
     begins: Ints = field(init=False)
-    """where the words of each key begin"""
+    """where the long words of each key begin"""
     letters: Letters = field(init=False)
     """in this text, which has room for more"""
     used: int = 0
@@ -94,9 +98,10 @@ class Keys:
 
     def __post_init__(self) -> None:
         self.is_coded = can_be_coded(self.schema)
-        words = [i for i, each in enumerate(self.schema.dtypes()) if self.is_coded and are_words(each)]
-        self.worded = np.array(words, dtype=np.int64)
-        self.values = np.empty((0, len(self.schema) + 1 + bool(words)), dtype=np.int64)
+        *places, nulls_at = places_of(self.schema.dtypes())
+        words = [at for at, each in zip(places, self.schema.dtypes(), strict=True) if are_words(each)]
+        self.worded = np.array(words if self.is_coded else [], dtype=np.int64)
+        self.values = np.empty((0, nulls_at + 1), dtype=np.int64)
         self.begins = np.empty(0, dtype=np.int64)
         self.letters = np.zeros(1, dtype=np.uint8)
         self.rows = Chunks(self.schema)
@@ -163,9 +168,9 @@ class Keys:
     def number_of(self, values: npt.NDArray[Any]) -> Ints:
         """The number of each key, where keys are single numbers of the type of these."""
         assert self.is_coded
-        rows = np.zeros((len(values), 2), dtype=np.int64)
-        rows[:, 0] = numbers(values)
-        return self._number_coded(Coded(rows, *kernel.NO_WORDS))
+        columns = np.zeros((2, len(values)), dtype=np.int64)
+        columns[0] = numbers(values)
+        return self._number_coded(Coded(columns, NO_WORDS))
 
     def number_one(self, values: Sequence[Any]) -> int:
         """The number of the key with these values, which it gets if it is new."""
@@ -190,32 +195,36 @@ class Keys:
         known = zip(values, self.schema.dtypes(), strict=True)
         if not self.is_coded or not all(type(v) is int and dtype == pl.Int64 for v, dtype in known):
             return None
-        return Coded(np.array([[*values, 0]], dtype=np.int64), *kernel.NO_WORDS)
+        return Coded(np.array([[value] for value in (*values, 0)], dtype=np.int64), NO_WORDS)
 
     def _number_coded(self, keys: Coded, floor: int = BEGIN) -> Ints:
-        found = np.empty(len(keys.rows), dtype=np.int64)
+        columns, where, _ = keys
+        rows = columns.shape[1]
+        found = np.empty(rows, dtype=np.int64)
         done = 0
-        while done < len(keys.rows):
-            slots = self._slots()
-            self._reserve(len(keys.rows) - done)
-            begun, before = done, self.size
+        while True:
+            slots, begun, before = self._slots(), done, self.size
             done, self.size, self.used = kernel.find_or_add(
-                slots, self.values, self.begins, self.letters, self.size, self.used, *keys,
-                True, floor, found, done,
+                slots, self.values, self.begins, self.letters, self.size, self.used, self.worded,
+                columns, where, True, floor, found, done,
             )  # fmt: skip
+            if done == rows:
+                return found
+            # the others are as new as these were
+            more = max(1, (rows - done) * (self.size - before) // max(1, done - begun))
             if 2 * self.size >= len(slots):
-                # the others are as new as these were
-                more = (len(found) - done) * (self.size - before) // max(1, done - begun)
                 self._rebuild(more)
-            elif done < len(found):
-                self._lengthen(int(keys.ends[done + 1] - keys.ends[done]))
-        return found
+            elif self.size == len(self.values):
+                self._reserve(more)
+            else:
+                self._lengthen(_long_letters(columns[self.worded, done]))
 
     def _find_coded(self, keys: Coded) -> Ints:
-        found = np.empty(len(keys.rows), dtype=np.int64)
+        columns, where, _ = keys
+        found = np.empty(columns.shape[1], dtype=np.int64)
         kernel.find_or_add(
-            self._slots(), self.values, self.begins, self.letters, self.size, self.used, *keys,
-            False, BEGIN, found, 0,
+            self._slots(), self.values, self.begins, self.letters, self.size, self.used, self.worded,
+            columns, where, False, BEGIN, found, 0,
         )  # fmt: skip
         return found
 
@@ -230,16 +239,22 @@ class Keys:
     def _decoded(self, wanted: Ints) -> pl.DataFrame:
         rows = _rows(self.values, wanted)
         columns = []
-        nulls = rows[:, len(self.schema)]
+        *places, nulls_at = places_of(self.schema.dtypes())
+        nulls = rows[:, nulls_at]
         some_null = nulls.any()
-        for i, (name, dtype) in enumerate(self.schema.items()):
+        for i, (at, (name, dtype)) in enumerate(zip(places, self.schema.items(), strict=True)):
             is_null = (nulls >> i) & 1 == 1 if some_null else None
             if are_words(dtype):
-                before = self.worded[self.worded < i]
-                ends, text = kernel.gather(self.values, self.begins, self.letters, before, i, wanted)
-                columns.append(words_of(name, dtype, ends, text, is_null))
+                if (rows[:, at] & _LENGTH > SHORT).any():
+                    before = self.worded[self.worded < at]
+                    ends, text = kernel.gather(
+                        self.values, self.begins, self.letters, before, at, wanted
+                    )
+                    columns.append(words_of(name, dtype, ends, text, is_null))
+                else:
+                    columns.append(short_words_of(name, dtype, rows[:, at : at + 2].copy(), is_null))
                 continue
-            column = from_integers(name, np.ascontiguousarray(rows[:, i]), dtype)
+            column = from_integers(name, np.ascontiguousarray(rows[:, at]), dtype)
             columns.append(column if is_null is None else column.set(column_of("", is_null), None))
         return framed(columns, len(rows))
 
@@ -310,7 +325,7 @@ class Keys:
     def _reserve(self, more: int) -> None:
         needed = self.size + more
         if self.is_coded and needed > len(self.values):
-            room = max(needed, 2 * len(self.values))
+            room = max(needed, 2 * len(self.values), _LEAST_KEYS)
             self.values = self.spares.enlarged(self.values, room, self.size)
         if len(self.worded) and needed > len(self.begins):
             self.begins = self.spares.enlarged(self.begins, len(self.values), self.size)
@@ -378,6 +393,12 @@ def hashes_of(frame: pl.DataFrame, seed: int = 0) -> Hashes:
     return hashes
 
 
+def _long_letters(firsts: Ints) -> int:
+    """How many letters long words have, by their first integers."""
+    lengths = firsts & _LENGTH
+    return int(lengths[lengths > SHORT].sum())
+
+
 def _stand_ins(column: pl.Series) -> tuple[Ints, Mask | None]:
     """Integers that are equal where the values are the same; and which values are null, if any."""
     if is_fixed(column.dtype):
@@ -396,8 +417,8 @@ def same_rows(frame: pl.DataFrame, left: Ints, right: Ints) -> Mask:
             _compare(column, left, column, right, some)
         return some
     if len(frame.columns) <= kernel.MOST and all(map(is_fixed, frame.dtypes)):
-        rows = coded(frame, frame.columns).rows
-        equal: Mask = (rows[left] == rows[right]).all(axis=1)
+        columns = coded(frame, frame.columns).columns
+        equal: Mask = (columns[:, left] == columns[:, right]).all(axis=0)
         return equal
     return same(taken(frame, left), taken(frame, right))
 

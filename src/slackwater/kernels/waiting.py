@@ -70,7 +70,10 @@ class Waiting:
         """Things have other numbers, or none, and there may be so many; times are by the new numbers."""
         waiting = self.links[: len(numbers), BEFORE] != _ELSEWHERE
         left = numbers[waiting & (numbers >= 0)]
-        self.links = np.full((room, 2), _ELSEWHERE)
+        if len(self.links) == room:
+            self.links[: len(numbers)] = _ELSEWHERE
+        else:
+            self.links = np.full((room, 2), _ELSEWHERE)
         self.heads[:] = _NOBODY
         self.facts[_COUNT] = 0
         self.put(left, times)

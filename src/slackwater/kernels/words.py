@@ -1,9 +1,13 @@
-"""Words: the bytes of strings, and a hash of them, the same in every process.
+"""Words: the bytes of strings, as integers, and a hash of them, the same in every process.
 
 Polars hashes and compares columns of any type, but plans it as a query for another thread, which takes a
 large part of the time that a batch of one has. Strings are what most keys are that are not numbers, so
-they are looked at here, eight bytes at a time, in Arrow's buffers; a few of them as Python has them,
-which is sooner there.
+they are looked at here, where Arrow has them.
+
+There a word is a *view* of sixteen bytes: its length and, up to twelve letters, the letters themselves,
+and then zeros; of a longer one the first four, and where it lies. As two integers, a short word is its
+view. A long one has its hash in the place of the second: so words that differ in their integers differ,
+and of those that do not only the long ones have to be compared.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -22,17 +26,21 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
-from slackwater.columns import FEW, nulls_in
+from slackwater.columns import FEW
 
 __all__ = [
+    "SHORT",
     "Letters",
-    "Spelled",
     "are_words",
+    "as_two",
     "copy_letters",
     "hashed_words",
     "load",
-    "spelled",
+    "load_at",
+    "long_letters",
+    "short_words_of",
     "store",
+    "views_of",
     "words_of",
 ]
 
@@ -40,9 +48,13 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Letters: TypeAlias = npt.NDArray[np.uint8]
 
-_OLDEST = pl.CompatLevel.oldest()
+_OLDEST, _NEWEST = pl.CompatLevel.oldest(), pl.CompatLevel.newest()
 _EIGHT = 8
 _LANES = 4
+SHORT = 12
+"""letters that a view has room for"""
+_LENGTH = np.uint64(0xFFFFFFFF)
+"""the half of an integer that is a length, or the number of a text"""
 _ODD = np.uint64(0xFF51AFD7ED558CCD)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -64,45 +76,32 @@ def hashed_words(column: pl.Series) -> Hashes:
     return hashes
 
 
-class Spelled(NamedTuple):
-    """The words of rows, those of a row one behind the other."""
+class Views(NamedTuple):
+    """The words of a column, where Arrow has them."""
 
-    ends: Ints
-    """where those of each row begin; and where the last end"""
-    text: Letters
-    lengths: list[Ints]
-    """of the words of each column; of a null 0"""
-
-    @property
-    def hashes(self) -> Hashes:
-        """Of the text of each row."""
-        hashes: Hashes = _hashed_in_lanes(self.ends, self.text)
-        return hashes
+    views: Hashes
+    """two integers of each"""
+    buffers: Ints
+    """where the texts begin that hold the long words: addresses"""
+    owner: pa.Array
+    """keeps them there"""
 
 
-def spelled(columns: Sequence[pl.Series]) -> Spelled:
-    """The words of one column or more.
+def views_of(column: pl.Series) -> Views:
+    """The words of a column; of a null anything.
 
-    >>> words = spelled([pl.Series(["ebb", "tide"]), pl.Series(["", "s"])])
-    >>> words.ends.tolist(), bytes(words.text), [each.tolist() for each in words.lengths]
-    ([0, 3, 8], b'ebbtides', [[3, 4], [0, 1]])
+    >>> views_of(pl.Series(["ebb", "slack water, high"])).views[:, 0].tolist() == [
+    ...     3 | int.from_bytes(b"ebb", "little") << 32,
+    ...     17 | int.from_bytes(b"slac", "little") << 32,
+    ... ]
+    True
     """
-    if len(columns[0]) <= FEW:
-        few = [np.array([len(_bytes(w)) for w in c.to_list()], dtype=np.int64) for c in columns]
-        return Spelled(*_spelled_few(columns), few)
-    parts = [_buffers(column) for column in columns]
-    lengths = [np.diff(ends) for ends, _ in parts]
-    if len(columns) == 1 and not columns[0].null_count():
-        return Spelled(*parts[0], lengths)
-    for column, each in zip(columns, lengths, strict=True):
-        # Arrow may have anything where there is nothing
-        each[nulls_in(column)] = 0
-    ends = np.concatenate([[0], np.cumsum(np.sum(lengths, axis=0))])
-    text = np.empty(max(1, ends[-1]), dtype=np.uint8)
-    begins = ends[:-1].copy()
-    for (starts, letters), each in zip(parts, lengths, strict=True):
-        _append(letters, starts, each, text, begins)
-    return Spelled(_sealed(ends), _sealed(text), lengths)
+    # names may hold what Arrow cannot hand over
+    array = column.alias("").to_arrow(compat_level=_NEWEST)
+    _, views, *texts = array.buffers()
+    both = np.frombuffer(views, dtype=np.uint64).reshape(-1, 2)
+    addresses = np.array([text.address for text in texts], dtype=np.int64)
+    return Views(both[array.offset : array.offset + len(array)], addresses, array)
 
 
 def _spelled_few(columns: Sequence[pl.Series]) -> tuple[Ints, Letters]:
@@ -127,6 +126,22 @@ def _sealed(array: Any) -> Any:
     return array
 
 
+def short_words_of(
+    name: str, dtype: pl.DataType, views: Hashes, nulls: npt.NDArray[np.bool_] | None
+) -> pl.Series:
+    """A column of short words, by their integers.
+
+    >>> short_words_of("", pl.String(), views_of(pl.Series(["ebb", "tide"])).views, None).to_list()
+    ['ebb', 'tide']
+    """
+    kind = pa.string_view() if dtype == pl.String else pa.binary_view()
+    return pl.Series(name, pa.Array.from_buffers(kind, len(views), [_valid(nulls), pa.py_buffer(views)]))
+
+
+def _valid(nulls: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+
+
 def words_of(
     name: str, dtype: pl.DataType, ends: Ints, text: Letters, nulls: npt.NDArray[np.bool_] | None
 ) -> pl.Series:
@@ -138,9 +153,8 @@ def words_of(
         for place in [] if nulls is None else np.flatnonzero(nulls).tolist():
             some[place] = None
         return pl.Series(name, some, dtype)
-    valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     kind = pa.large_string() if dtype == pl.String else pa.large_binary()
-    buffers = [valid, pa.py_buffer(ends), pa.py_buffer(text)]
+    buffers = [_valid(nulls), pa.py_buffer(ends), pa.py_buffer(text)]
     return pl.Series(name, pa.Array.from_buffers(kind, len(ends) - 1, buffers))
 
 
@@ -177,9 +191,23 @@ def _set_eight_bytes(typing_context, array, place, word):
     return types.void(array, types.intp, types.uint64), generate
 
 
+@intrinsic
+def _eight_bytes_at(typing_context, address):
+    """The bytes from this address on as one integer."""
+
+    def generate(context, builder, signature, arguments):
+        wide = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        loaded = builder.load(wide)
+        loaded.align = 1
+        return loaded
+
+    return types.uint64(types.int64), generate
+
+
 # compiled code calls them, which mypy cannot follow
 load: Any = _eight_bytes
 store: Any = _set_eight_bytes
+load_at: Any = _eight_bytes_at
 
 
 @njit(cache=True, inline="always")
@@ -206,30 +234,52 @@ def _hashed(ends, text):
 
 
 @njit(cache=True)
-def _hashed_in_lanes(ends, text):
-    """As `_hashed`, but where words are long four parts at a time, which do not wait for each other."""
-    hashes = np.empty(len(ends) - 1, dtype=np.uint64)
-    for i in range(len(hashes)):
-        at, end = ends[i], ends[i + 1]
-        value = np.uint64(end - at) * _GOLDEN
-        if at + _LANES * _EIGHT <= end:
-            a, b, c, d = value, value + _ODD, value ^ _ODD, value - _ODD
-            while at + _LANES * _EIGHT <= end:
-                a = _stirred(a, load(text, at))
-                b = _stirred(b, load(text, at + _EIGHT))
-                c = _stirred(c, load(text, at + 2 * _EIGHT))
-                d = _stirred(d, load(text, at + 3 * _EIGHT))
-                at += _LANES * _EIGHT
-            value = _stirred(_stirred(_stirred(a, b), c), d)
-        while at + _EIGHT <= end:
-            value = _stirred(value, load(text, at))
-            at += _EIGHT
-        word = np.uint64(0)
-        while at < end:
-            word = (word << np.uint64(8)) | np.uint64(text[at])
-            at += 1
-        hashes[i] = _stirred(value, word)
-    return hashes
+def _hash_of_long(at, length):
+    """Of the letters from this address on, four parts at a time, which do not wait for each other."""
+    end = at + length
+    value = np.uint64(length) * _GOLDEN
+    if length >= _LANES * _EIGHT:
+        a, b, c, d = value, value + _ODD, value ^ _ODD, value - _ODD
+        while at + _LANES * _EIGHT <= end:
+            a = _stirred(a, load_at(at))
+            b = _stirred(b, load_at(at + _EIGHT))
+            c = _stirred(c, load_at(at + 2 * _EIGHT))
+            d = _stirred(d, load_at(at + 3 * _EIGHT))
+            at += _LANES * _EIGHT
+        value = _stirred(_stirred(_stirred(a, b), c), d)
+    while at + _EIGHT <= end:
+        value = _stirred(value, load_at(at))
+        at += _EIGHT
+    # there are more than twelve; some of these are seen twice
+    return _stirred(value, load_at(end - _EIGHT))
+
+
+@njit(cache=True)
+def as_two(views, buffers, nulls, two, where):
+    """Two integers of each word (`two`), and of the long ones the address of the letters (`where`).
+
+    Whether there are any. Of nulls, of which none may be given, both are zero.
+    """
+    some = False
+    for i in range(len(views)):
+        first, second = views[i, 0], views[i, 1]
+        if len(nulls) > 0 and nulls[i]:
+            first = second = np.uint64(0)
+        length = np.int64(first & _LENGTH)
+        if length > SHORT:
+            some = True
+            text, offset = np.int64(second & _LENGTH), np.int64(second >> np.uint64(32))
+            where[i] = buffers[text] + offset
+            second = _hash_of_long(where[i], length)
+        two[0, i], two[1, i] = np.int64(first), np.int64(second)
+    return some
+
+
+@njit(cache=True, inline="always")
+def long_letters(first):
+    """How many letters a word has that lie elsewhere, by its first integer."""
+    length = np.int64(np.uint64(first) & _LENGTH)
+    return length if length > SHORT else 0
 
 
 @njit(cache=True)
@@ -247,11 +297,3 @@ def copy_letters(one, at, other, place, length):
         store(other, place + i, load(one, at + i))
         i += _EIGHT
     store(other, place + end, last)
-
-
-@njit(cache=True)
-def _append(letters, starts, lengths, text, begins):
-    """Write the words of a column behind what rows have."""
-    for i in range(len(lengths)):
-        copy_letters(letters, starts[i], text, begins[i], lengths[i])
-        begins[i] += lengths[i]

@@ -243,7 +243,8 @@ class MergedEvents:
         if len(self.front):
             self.front = enlarged(self.front[kept], room)
         self.shelves = Shelves()
-        self.mark = np.full(room, -1, dtype=np.int64)
+        if len(self.mark) != room:
+            self.mark = np.full(room, -1, dtype=np.int64)
         self.died[0], self.fresh = 0, left
         self.waiting.renumber(numbers, self.due, room)
         for port, parts in enumerate(self.behind):
