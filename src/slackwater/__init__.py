@@ -23,6 +23,10 @@ becomes one with `sw.function(f, "temp", returns=float)`. A row that breaks a ru
 expression has no value, stops the query with an error that names it; with `on_invalid=sw.LEDGER` it is
 set aside, and `.ledger` says which and why.
 
+What a run shows is the answer to a prefix of its inputs, never to half of one. Where operators take
+turns (`schedule=sw.RoundRobin()`) that is kept by a level of consistency and a method:
+`run(inputs, level=sw.INPUT_PREFIX_CONSISTENT, by=sw.Tokens(100))`.
+
 Times are integers (chronons), or datetimes and strings such as "10 min", which become microseconds;
 `sw.INF`, or None for an end, is the end of time. Tables become streams with `sw.from_dataframe`.
 """

@@ -24,7 +24,7 @@ worth (testing/visible.py recomputes it).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slackwater.events import Batch, Control, Placed
@@ -159,7 +159,12 @@ def label_of(batch: Batch) -> Label:
 
 def without_label(batch: Batch) -> Batch:
     """The batch as operators know it."""
-    return replace(batch, controls=batch.controls[:-1])
+    return _with(batch, batch.controls[:-1])
+
+
+def _with(batch: Batch, controls: tuple[Placed, ...]) -> Batch:
+    """This is done for every batch at every operator, and `replace` takes its time."""
+    return Batch(batch.vs, batch.old_ve, batch.new_ve, batch.payload, controls)
 
 
 @dataclass(slots=True)
@@ -175,7 +180,7 @@ class Heeded:
     """by operator: the maximum over all that it has taken in, if it remembers anything"""
     traces: set[int] = field(default_factory=set)
     """operators that can keep something from being said"""
-    said: list[int] = field(init=False)
+    said: Numbers = field(init=False)
     """of every input the latest arrival that had a part in what was said"""
     acted: list[int] = field(init=False)
     """... that something said is actively derived from"""
@@ -183,7 +188,7 @@ class Heeded:
     """what is said and not yet found right is actively derived from these"""
 
     def __post_init__(self) -> None:
-        self.said, self.acted = [0] * self.inputs, [0] * self.inputs
+        self.said, self.acted = (0,) * self.inputs, [0] * self.inputs
 
     def attend(self, running: Running) -> None:
         """Label what an operator emits."""
@@ -200,9 +205,11 @@ class Heeded:
         place = id(running)
         remembered = self.remembered.get(place)
         if remembered is not None:
-            label = replace(label, highest=_most(remembered, label.highest))
-            self.remembered[place] = label.highest
-            if place not in self.traces and not bare.is_insert.all():
+            highest = _most(remembered, label.highest)
+            if highest != label.highest:
+                label = Label(label.origin, label.number, highest, label.traces)
+            self.remembered[place] = highest
+            if place not in self.traces and bare.rows and not bare.is_insert.all():
                 self.traces.add(place)
         self.current = label
         return bare
@@ -213,12 +220,14 @@ class Heeded:
         traces = label.traces or place in self.traces
         if not len(out) and not traces:
             return out
+        # it may be another operator than the one that is at work: what that says reaches those above
         highest = _most(self.remembered.get(place, label.highest), label.highest)
-        label = Label(label.origin, label.number, highest, traces)
+        if traces != label.traces or highest != label.highest:
+            label = Label(label.origin, label.number, highest, traces)
         for queue in running.outbound:
             if not queue.leads_out:
                 self.way.enters(label)
-        return replace(out, controls=(*out.controls, Placed(out.rows, label)))
+        return _with(out, (*out.controls, Placed(out.rows, label)))
 
     def entering(self, origin: int, number: int, batch: Batch, queues: Sequence[Queue]) -> Batch:
         """An arrival comes in."""
@@ -227,11 +236,11 @@ class Heeded:
         for queue in queues:
             if not queue.leads_out:
                 self.way.enters(label)
-        return replace(batch, controls=(*batch.controls, Placed(batch.rows, label)))
+        return _with(batch, (*batch.controls, Placed(batch.rows, label)))
 
     def hears(self, label: Label) -> None:
         """Something comes out."""
-        self.said = [max(pair) for pair in zip(self.said, label.highest, strict=True)]
+        self.said = _most(self.said, label.highest)
         self.acted[label.origin] = max(self.acted[label.origin], label.number)
         self.pending.add((label.origin, label.number))
 
@@ -240,7 +249,10 @@ class Heeded:
         if self.level is UPDATE_COMPLETE:
             return not any(self.way.has(*each) for each in self.pending)
         said = self.acted if self.level is INPUT_PREFIX_UPDATE_COMPLETE else self.said
-        return all(self.way.least(origin) > latest for origin, latest in enumerate(said) if latest)
+        for origin, latest in enumerate(said):
+            if latest and self.way.least(origin) <= latest:
+                return False
+        return True
 
     def prefix(self, names: Sequence[str]) -> Mapping[str, int]:
         """Up to which arrival of every input; nothing where the level speaks of no prefix."""

@@ -8,9 +8,9 @@ Rows for which its expression has no value stop the query; with LEDGER they are 
 never sees them. An adjust has its insert's payload, so it is set aside for the same reason.
 
 Control elements other than promises pass an operator with one input in place. With several inputs they
-would have to be aligned, which nobody does yet: they are refused there. An external cti ends where an
-operator makes promises of it; the planner sees to it that none passes an operator that would make its
-count wrong.
+would have to be aligned, and are refused there (tokens are, and never come here: controlled.py). An
+external cti ends where an operator makes promises of it; the planner sees to it that none passes an
+operator that would make its count wrong.
 
 Where a dataflow is one of many that share a plan (`told`), how far the sources have come is told beside
 the rows (`Reached`): operators that wait or forget by it hear of it, all pass it on. Over several inputs
