@@ -1,8 +1,8 @@
-"""Several queries, each with the answer of another: what the last one shows is of one prefix of the input.
+"""Queries that read each other's answers: what the last one shows is of one prefix of the input.
 
-One query reads the input, two read its answer, and one reads both of theirs: a diamond. How many batches
-each of them takes at once is drawn, and so is where a reader of a topic stops; directories are topics of
-one partition, read up to a token. Against that: one plan for all of them, recomputed from the prefix that
+One reads the input, two read its answer, and one reads both of theirs: a diamond. How many batches each
+of them takes at once is drawn, and so is where a reader of a topic stops; directories are topics of one
+partition, read up to a token. Against that: one plan for all of them, recomputed from the prefix that
 the token of a state names.
 """
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.distributed.test_rehearsal import restored
 
 import slackwater as sw
+from slackwater.distributed.bucket import Standing
 from slackwater.distributed.parcels import spread
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.rehearsal import Part, Rehearsal
@@ -80,8 +81,8 @@ class Topic:
             rows = shares.get(number, sw.Batch.empty(said.schema))
             half = rows.rows // 2
             # a reader may stop anywhere
-            items += [rows.slice(0, half), rows.slice(half, rows.rows).followed_by(told)]
-            items += [token] if token else []
+            items.extend([rows.slice(0, half), rows.slice(half, rows.rows).followed_by(told)])
+            items.extend([token] if token else [])
 
 
 @dataclass
@@ -126,10 +127,12 @@ class Query:
         self.work = Rehearsal(self.program, meddle=lambda bucket: restored(self.program, bucket))
         self.topic = Topic([[] for _ in range(partitions)])
         self.token: dict[str, int] = {}
+        self.standings: list[Standing] = []
 
     def step(self, parts: list[Part], rows: dict[Source, dict[str, sw.Batch]] | None = None) -> None:
         said = self.work.batch(rows or {}, parts=parts)
-        tokens = [each.standing.token for each in said]
+        self.standings = [each.standing for each in said]
+        tokens = [each.token for each in self.standings]
         assert all(token == tokens[0] for token in tokens), "all buckets come to the same end"
         self.token = {**tokens[0], self.name: self.batch} if tokens[0] or not self.readers else {}
         self.topic.write(self.work.said, self.token)
@@ -220,6 +223,8 @@ def test_without_tokens_half_of_an_input_is_shown() -> None:
 def test_what_is_ahead_waits_for_its_token() -> None:
     diamond = _one_side_ahead(aligned=True)
     assert diamond.last.token == {"Q0": 0, "Q1": 0, "Q2": 0, "Q3": 1}
+    [*_, stage] = diamond.last.standings
+    assert stage.held_by == "d, partition 0: the next token"
     assert diamond.last.shown == diamond.prefix(1)
     diamond.right.step(diamond.right.readers[0].all())
     diamond.last.step([part for reader in diamond.last.readers for part in reader.all()])

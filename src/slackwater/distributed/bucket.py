@@ -368,6 +368,9 @@ class Bucket:
     def _held_by(self, places: Iterable[int]) -> str:
         """What holds the least promise of some inputs back."""
         least = min((self._entrances[place] for place in places), key=lambda each: each.promised)
+        waits_for = self._gate.waits_for
+        if waits_for and _aligned(least.feed, self._program) is not None:
+            return waits_for
         return least.held_by(self._now)
 
     def _standing(self, rows_in: int, rows_out: int, taken_back: int) -> Standing:

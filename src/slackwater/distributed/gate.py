@@ -7,9 +7,9 @@ shows is the answer to what all streams say at one token: nothing of the queries
 know about it. A repeated batch hears the same, and lets in the same; what is held is part of the state,
 and as durable.
 
-A token stands in each origin of its stream (a directory, or every partition of a topic), behind a part of
-it. An origin that is written again from the beginning of a batch, as topics are after a failure, says a
-token twice: the first one counts, for the rows behind it are repetitions that are known as such
+A token stands in each origin of its stream (a directory, or every partition of a topic), behind a part
+of it. An origin that is written again from the beginning of a batch, as topics are after a failure, says
+a token twice: the first one counts, for the rows behind it are repetitions that are known as such
 (repeats.py). Until every aligned stream has had a token on all its origins, none is let in: only then it
 is known which queries they come from.
 
@@ -158,10 +158,28 @@ class Gate:
 
     @property
     def token(self) -> dict[str, int]:
-        """Where all aligned streams are, as far as they were let in; nothing before they are anywhere."""
+        """Where all aligned streams are, as far as they were let in; empty before they are anywhere."""
         if not self._aligned or not self._is_complete or not self._is_open:
             return {}
         return united([line.tokens[0] for of in self._lines.values() for line in of.values()])
+
+    @property
+    def waits_for(self) -> str:
+        """Whose next token it is that others wait for, for people; empty if nothing waits."""
+        for name, origins in self._aligned.items():
+            silent = [each for each in origins if each not in self._lines[name]]
+            if silent or not self._lines[name]:
+                of = f", partition {silent[0]}" if silent else ""
+                return f"{name}{of}: no token yet"
+        if not self.held_rows:
+            return ""
+        lines = (
+            (name, origin, self._lines[name][origin])
+            for name in self._lines
+            for origin in self._lines[name]
+        )
+        behind = [f"{name}, partition {origin}" for name, origin, line in lines if len(line.tokens) < 2]
+        return f"{(behind or ['aligned streams'])[0]}: the next token"
 
     @property
     def held_rows(self) -> int:

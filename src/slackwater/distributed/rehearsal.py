@@ -88,6 +88,7 @@ class Rehearsal:
         turns: Sequence[Dial] = (),
         ignored: Sequence[Promise] = (),
         told: Sequence[Outdated | Attached | Detached] = (),
+        *,
         parts: Sequence[Part] = (),
     ) -> list[Said]:
         """Run one batch: for each source, the next elements of each of its partitions.

@@ -93,6 +93,9 @@ class Standings:
     """what holds the promise back: a partition of a source"""
     replicas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """of each replicated stream, how far each of its replicas is that is attached"""
+    token: Mapping[str, int] = field(default_factory=dict)
+    """of which batches of which queries this is the answer: its own, and those that aligned streams come
+    from; empty until these have a token in common"""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class SparkQuery:
         self._program, self._settings = program, settings
         self._spoken = spoken
         self._store = Store(settings.root)
+        self.name = query
+        """by which tokens call it; it stays the same for a checkpoint"""
         self._query: StreamingQuery | None = None
         self._watch: threading.Thread | None = None
         self._news = threading.Condition()
@@ -154,17 +159,26 @@ class SparkQuery:
         told = {p.origin: p.promises(schema) for p in parcels if p.feed == PROMISED}
         patterns = self._pledges.hear(told, self._program.origins_of_answer)
         whole = rows.followed_by([*patterns, *([Punctuation(promise)] if is_new else [])])
-        self._receiver.take(Delivery(batch, whole, promise, tuple(written)))
+        token = self._token(batch, standings)
+        self._receiver.take(Delivery(batch, whole, promise, tuple(written), token))
         rows_out = sum(p.rows for p in answer)
         with self._news:
             self._set_aside(batch, entries)
             self.progress = self._standings(
                 before, batch, standings, rows_out=rows_out, promise=promise, held_by=held_by
             )
+            self.progress = replace(self.progress, token=token)
             links = {Place(each.stage, each.bucket): each.link for each in standings}
             promises = {name: told for each in standings for name, told in each.promises.items()}
             self._store.write_record(batch, links, {**asdict(self.progress), "promises": promises})
             self._news.notify_all()
+
+    def _token(self, batch: int, standings: list[Standing]) -> dict[str, int]:
+        """Behind this batch; of aligned streams all buckets say the same."""
+        if not self._program.aligned:
+            return {self.name: batch}
+        reached = standings[0].token if standings else {}
+        return {**reached, self.name: batch} if reached else {}
 
     def _set_aside(self, batch: int, entries: list[Entry]) -> None:
         self._store.write_entries(batch, entries)
@@ -395,6 +409,7 @@ def start(
         on_invalid=on_invalid,
         turnable=turnable,
         tells_back=feedback_to is not None,
+        aligned=[source for source, given in inputs.items() if given.aligned],
     )
     require_types(program, sink)
     query_name = store.open(program)
