@@ -8,7 +8,7 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test laws laws-spark kills failover soak check types bench bench-operators bench-promises bench-merge bench-spark lock clean
+.PHONY: help setup java demo test laws laws-spark kills failover soak check types bench bench-operators bench-promises bench-merge bench-consistency bench-spark lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
@@ -19,7 +19,7 @@ help:
 	@echo 'make failover  three replicas on Spark, two killed, and the answer that goes on'
 	@echo 'make soak    a query on Spark for MINUTES=20 at a steady rate, and what memory it takes'
 	@echo 'make check   lint, format, types, layers'
-	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-promises; bench-merge; bench-spark)'
+	@echo 'make bench   compare with peers, as ratios (bench-operators: every operator; bench-promises; bench-merge; bench-consistency; bench-spark)'
 	@echo 'make setup   only make .venv'
 	@echo 'make lock    resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)'
 	@echo 'make clean   remove .venv and every cache'
@@ -51,7 +51,7 @@ types: $(READY)
 	@$(BIN)/mypy $(CODE)
 
 laws: $(READY)
-	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_pattern_laws.py tests/test_pattern_keep.py tests/test_interest.py tests/distributed/test_feedback.py tests/test_merge_laws.py tests/operators/test_merge_feedback.py tests/test_theorems.py tests/plan/test_consequences.py tests/operators/test_finalize.py tests/operators/test_mend.py
+	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_pattern_laws.py tests/test_pattern_keep.py tests/test_interest.py tests/distributed/test_feedback.py tests/test_merge_laws.py tests/operators/test_merge_feedback.py tests/test_theorems.py tests/plan/test_consequences.py tests/operators/test_finalize.py tests/operators/test_mend.py tests/test_consistency_laws.py
 
 EXAMPLES ?= 3
 laws-spark: java $(READY)
@@ -83,6 +83,9 @@ bench-promises: $(READY)
 
 bench-merge: $(READY)
 	@$(BIN)/python -m benchmarks.merge --figures $(FIGURES)
+
+bench-consistency: $(READY)
+	@$(BIN)/python -m benchmarks.consistency --figures $(FIGURES)
 
 bench-spark: java $(READY)
 	@$(BIN)/python -m benchmarks.spark

@@ -32,6 +32,8 @@ class Report:
     console: Console
     place: Path
     elements: int
+    series: str = "merge"
+    """what names of figures begin with"""
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print it; the first column is a name."""
@@ -56,7 +58,7 @@ class Report:
         axes.set_ylim(bottom=0)
         axes.legend()
         axes.grid(alpha=0.3)
-        figure.savefig(self.place / f"merge-{name}.png", dpi=130)
+        figure.savefig(self.place / f"{self.series}-{name}.png", dpi=130)
         plt.close(figure)
 
 

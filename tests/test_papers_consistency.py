@@ -243,3 +243,19 @@ def test_inputs_that_are_not_in_step_are_not() -> None:
             log, sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT, answer_of(figure.query, *figure.inputs)
         )
     assert found
+
+
+def test_what_is_not_said_leaves_a_trace() -> None:
+    """r keeps l from being shown alone; on another way r is not seen yet.
+
+    No label of what is said knows of r. Without a trace the state with l (from the union) would be
+    called the answer to l alone, which is l twice.
+    """
+    left, right = _input("A", x=str), _input("B", x=str)
+    query = left.join(right, on="x", how="anti").union(left, right.where(sw.col("x") != ""))
+    inputs = {left: _rows("x", "l"), right: _rows("x", "l")}
+    # r enters and is remembered by the anti join; l is suppressed, and shown on its second way
+    figure = Figure(query, inputs, "B 1<B A 1<A 3<B")
+    for schedule in [_played(figure.script), *SHUFFLED]:
+        out = figure.run(by=sw.Heeding(), show=sw.MARKED, schedule=schedule)
+        assert not figure.wrong(figure.log(out))

@@ -40,6 +40,7 @@ from slackwater.consistency import (
     OutputLatency,
     weak,
 )
+from slackwater.corrections import CHANGES, CORRECTIONS, Told
 from slackwater.errors import (
     InvalidElement,
     InvalidStream,
@@ -121,6 +122,8 @@ __all__ = [
     "AT_FIRST_SIGHT",
     "AT_STABLE",
     "BEGIN",
+    "CHANGES",
+    "CORRECTIONS",
     "EAGER",
     "EVERY",
     "FROM_LEADER",
@@ -186,6 +189,7 @@ __all__ = [
     "SlackwaterError",
     "StreamProperties",
     "Tokens",
+    "Told",
     "Windowed",
     "adjust",
     "after",

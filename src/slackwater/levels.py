@@ -10,9 +10,9 @@ event that another has still to see. A level says which states of the output cou
 - `INPUT_PREFIX_CONSISTENT` (3): it is the answer to a prefix of every input.
 - `SYNCHRONIZED_INPUT_PREFIX_CONSISTENT` (4): the answer to what all inputs had said at one time.
 
-Each implies those before it but one: 3 follows from 2 only where no event takes two ways (the state of
-the paper's Figure 4 is input-prefix update-complete, and no answer to any prefix). A method keeps a
-level, at a price:
+2 implies 1, and 4 implies 3. The first two speak of an order of reading, the others do not: 3 does not
+imply 2, and 2 implies 3 only where no event takes two ways (the state of the paper's Figure 4 is
+input-prefix update-complete, and no answer to any prefix). A method keeps a level, at a price:
 
 - `Drain`: one arrival at a time, and nothing else on its way. Every level; no pipelining.
 - `Heeding`: events bear labels, and states are found to be right when they are. Nothing is delayed; how

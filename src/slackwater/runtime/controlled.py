@@ -206,9 +206,9 @@ class Controlled:
         return sum(emitter.waiting for emitter in self._emitters.values())
 
     @property
-    def on_the_way(self) -> int:
-        """How many batches are in queues."""
-        return sum(operator.waiting for operator in self._operators)
+    def let_in(self) -> list[int]:
+        """Of each input, how many arrivals have been let in."""
+        return [len(emitter.emitted) - 1 for emitter in self._emitters.values()]
 
     def read(self, source: Source, stream: Stream) -> Batch:
         """Elements of a source as a batch."""
@@ -226,14 +226,14 @@ class Controlled:
         """One turn; whether there was anything to do."""
         worker = self._turns.next(self._workers)
         if worker is None:
-            return self._ends()
+            return False
         worker.run()
         self._listen()
         return True
 
     def run_until_quiet(self) -> None:
-        """Until all that has arrived is worked off."""
-        while self.step():
+        """Until all that has arrived is worked off, and known to be."""
+        while self.step() or self._ends():
             pass
 
     # what the method asks for

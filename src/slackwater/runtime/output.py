@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
+from slackwater.corrections import CORRECTIONS, Told, corrected
 from slackwater.events import Batch, Element
 from slackwater.history import History
 from slackwater.ledger import Ledger
@@ -58,6 +60,7 @@ class Output:
         self.promised = Promises.of(schema)
         self.ignored: Promises | None = None
         """which payloads are of no interest any more, if anybody has said so"""
+        self._ends: list[int] = []
         self.marks: list[Mark] = []
         """the states that are known to be right, where a level of consistency is kept"""
         self.origins: list[tuple[int, Origin]] = []
@@ -77,6 +80,31 @@ class Output:
     def taken_back(self) -> int:
         """How many rows shortened or removed an event that had been shown."""
         return sum(batch.taken_back for batch in self.batches)
+
+    @property
+    def changes(self) -> int:
+        """How many rows went on from what had been said."""
+        return sum(batch.rows for batch in self.batches) - self.corrections
+
+    @property
+    def corrections(self) -> int:
+        """How many rows spoke of a time that had been spoken of before their batch."""
+        return int(np.count_nonzero(corrected(self._at_once())))
+
+    def only(self, told: Told) -> Batch:
+        """The changes, or the corrections, in one batch."""
+        is_correction = corrected(self._at_once())
+        return self.as_batch().data().where(is_correction == (told is CORRECTIONS))
+
+    def ends_here(self) -> None:
+        """What was appended since this was said last is one batch for who reads it."""
+        if len(self.batches) > (self._ends or [0])[-1]:
+            self._ends.append(len(self.batches))
+
+    def _at_once(self) -> list[Batch]:
+        """The batches as they were seen."""
+        ends = [0, *self._ends, *range((self._ends or [0])[-1] + 1, len(self.batches) + 1)]
+        return [Batch.concat(self.batches[start:stop]) for start, stop in pairwise(ends)]
 
     def as_batch(self) -> Batch:
         """All elements in one batch."""
@@ -104,9 +132,13 @@ class Output:
         settled = history.settled(until, never_lengthens=never_lengthens)
         return settled.to_polars(datetimes=datetimes)
 
-    def changelog(self, *, datetimes: bool = False) -> pl.DataFrame:
-        """Everything that was said, one row per element: kind, vs, ve, new_ve and the payload."""
-        return changelog(self.as_batch(), datetimes=datetimes)
+    def changelog(self, *, datetimes: bool = False, only: Told | None = None) -> pl.DataFrame:
+        """What was said, one row per element: kind, vs, ve, new_ve and the payload.
+
+        All of it, or `only=sw.CHANGES`, or `only=sw.CORRECTIONS`.
+        """
+        rows = self.as_batch() if only is None else self.only(only)
+        return changelog(rows, datetimes=datetimes)
 
     def until(self, mark: Mark) -> History:
         """The history that had been said when the output was right."""

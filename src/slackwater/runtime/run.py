@@ -103,6 +103,7 @@ class Execution:
         self._stopped_by = None
         for batch in said:
             self.output.append(batch)
+        self.output.ends_here()
         return said
 
     def _entrance(
@@ -189,6 +190,7 @@ class Execution:
         said = self._dataflow.take_output()
         for batch in said:
             self.output.append(batch)
+        self.output.ends_here()
         return said
 
     def _refuse_when_stopped(self) -> None:

@@ -39,6 +39,8 @@ class Shown:
         for batch, origin in self.waiting:
             self._show(batch, origin)
         self.waiting.clear()
+        if self.showing is HELD:
+            self.output.ends_here()
         self.output.marks.append(Mark(self.said, offsets, token))
 
     def _show(self, batch: Batch, origin: Origin | None) -> None:
