@@ -16,6 +16,7 @@ Paper 2 Example 3 (open and close), paper 1b section 3 (changelog rows).
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, overload
@@ -59,6 +60,7 @@ __all__ = [
     "from_open_close",
     "read_committed",
     "read_files",
+    "require_patient",
 ]
 
 
@@ -130,6 +132,8 @@ class Unread:
     partition: str | None
     """the column that says which partition of the source a row comes from; else there is one"""
     progress: Progress
+    aligned: bool = False
+    """whether it waits for the tokens of the others that are aligned: see `read_committed`"""
 
 
 def read_files(
@@ -162,7 +166,11 @@ def read_files(
 
 
 def read_committed(
-    directory: str, *, progress: Progress | None = None, per_batch: int | None = None
+    directory: str,
+    *,
+    progress: Progress | None = None,
+    per_batch: int | None = None,
+    aligned: bool = False,
 ) -> Unread:
     """The answer of another query on Spark as a stream, for `Query.start`.
 
@@ -171,11 +179,46 @@ def read_committed(
     not. It may be a pattern, such as "answers/copy-*": then every directory that matches it, also those
     that come to be while the query runs, is a partition of the stream, or a replica of a replicated one,
     called as it is. At most `per_batch` batches are read at once.
+
+    With `aligned` the stream brings tokens along: each batch says of which batches of the queries before
+    it is the answer. Of all aligned streams that a query reads, those of topics included, it takes in
+    what is before the last token on which they agree, and holds the rest: what it shows is the answer to
+    one prefix of the input that they come from (docs/consistency.md). One batch is then read at once, unless
+    `per_batch` says more, so that no token is passed over.
+
+    >>> read_committed("answers/left", aligned=True).frame
+    Committed(directory='answers/left', per_batch=1)
+    >>> read_committed("answers/copy-*", aligned=True)
+    Traceback (most recent call last):
+        ...
+    slackwater.errors.PlanError: a pattern of directories cannot be aligned
+      detail: 'answers/copy-*' may match more of them at any time, each with tokens of its own
+      hint: name one directory
     """
+    if aligned:
+        if glob.has_magic(directory):
+            raise PlanError(
+                "a pattern of directories cannot be aligned",
+                detail=f"{directory!r} may match more of them at any time, each with tokens of its own",
+                hint="name one directory",
+            )
+        require_patient(progress)
+        per_batch = 1 if per_batch is None else per_batch
     if per_batch is not None and per_batch < 1:
         raise PlanError("at least one batch is read at once", detail=f"per_batch={per_batch!r}")
     form = Form("vs", "ve", kind="kind", new_ve="new_ve")
-    return Unread(Committed(directory.rstrip("/"), per_batch), form, None, progress or Progress())
+    described = Committed(directory.rstrip("/"), per_batch)
+    return Unread(described, form, None, progress or Progress(), aligned)
+
+
+def require_patient(progress: Progress | None) -> None:
+    """An aligned stream that is silent may have to wait for another one."""
+    if progress is not None and progress.idle is not None:
+        raise PlanError(
+            "a stream that is aligned is not found idle",
+            detail="what it says is held until the others are as far, and would be late then",
+            hint="leave idle out here: the query that writes the stream knows who is idle",
+        )
 
 
 @overload

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from slackwater.errors import PlanError
 from slackwater.policies import Progress
-from slackwater.rows import Form, Unread
+from slackwater.rows import Form, Unread, require_patient
 
 __all__ = ["Kafka", "Topic", "Value", "read_kafka", "topic"]
 
@@ -111,6 +111,7 @@ def read_kafka(
     starting: str | Mapping[str, Mapping[int, int]] = "earliest",
     per_batch: int | None = None,
     options: Mapping[str, str] | None = None,
+    aligned: bool = False,
 ) -> Unread:
     """Topics of Kafka as a stream, for `Query.start`: by their names, or all that match a pattern.
 
@@ -124,6 +125,10 @@ def read_kafka(
 
     Every partition promises for itself, as `progress` says (`sw.progress`); those that exist when the
     query is started first count from the beginning, though they have no records yet.
+
+    With `aligned` the topic is the answer of one query, told by `sinks.Kafka(..., tokens=True)`: what is
+    behind the last token on which all aligned streams agree waits, as with `read_committed`. A token
+    counts when it is in every partition.
 
     >>> given = read_kafka("localhost:9092", "readings", vs="ts")
     >>> given.frame.connector()["subscribe"], given.frame.starting
@@ -150,6 +155,8 @@ def read_kafka(
         )
     if per_batch is not None and per_batch < 1:
         raise PlanError("a batch reads at least one record", detail=f"per_batch={per_batch!r}")
+    if aligned:
+        require_patient(progress)
     described = Kafka(
         _servers(servers),
         names,
@@ -161,7 +168,7 @@ def read_kafka(
         dict(options or {}),
     )
     form = Form(vs, ve, unbounded, kind, new_ve, pattern=pattern_column)
-    return Unread(described, form, None, progress or Progress())
+    return Unread(described, form, None, progress or Progress(), aligned)
 
 
 def _starting(given: str | Mapping[str, Mapping[int, int]]) -> str:

@@ -9,6 +9,7 @@ How far the sources have come is told to every bucket alike, so that what operat
 does not depend on how rows were spread. How the dial was turned, what is no longer of interest and which
 replicas come and go, comes as a parcel, too, and counts before the rows of its batch: in all stages
 alike, so that no stage waits for what an earlier one leaves out.
+What is beyond the last common token of aligned streams waits before the bucket (gate.py).
 What is broadcast is judged, and computed with, in every bucket alike. Bucket 0 speaks for all of them:
 it writes the ledger, and sends on what leaves.
 
@@ -35,12 +36,14 @@ from slackwater.distributed.controls import (
     read_control,
 )
 from slackwater.distributed.entrance import Entered, Entrance, Heard, Judging
+from slackwater.distributed.gate import Gate, Held
 from slackwater.distributed.mending import Mender, Partition
 from slackwater.distributed.parcels import (
     CONTROL,
     MOST_ROWS,
     PROMISED,
     SINK,
+    TOKEN,
     From,
     Parcel,
     buckets_of,
@@ -92,6 +95,8 @@ class Standing:
     """inputs of merges that are not listened to any longer, here or everywhere"""
     state_bytes: int = 0
     """how much memory it takes, when that was looked at last"""
+    token: dict[str, int] = field(default_factory=dict)
+    """up to which batches of other queries the aligned streams were let in"""
     link: str = ""
     """what came in, as a digest: see store.py"""
 
@@ -121,6 +126,8 @@ class Remembered:
     outdated: list[int]
     """... and before which time events end that are of none"""
     now: int
+    held: Held
+    """what waits for a token"""
 
 
 class Bucket:
@@ -161,6 +168,8 @@ class Bucket:
         self._entrances = [self._entered(feed) for feed in self._feeds]
         self._watched = [self._opened(feed, self._policy(feed)) for feed in program.watched_feeds(stage)]
         """streams that do not enter here, but whose promise an idle source would follow"""
+        feeds = (*self._feeds, *(watched.feed for watched in self._watched))
+        self._gate = Gate(program.aligned, [_aligned(feed, program) for feed in feeds])
         self._promised = [BEGIN for _ in self._exits]
         self._patterns: list[list[Promise]] = [[] for _ in self._exits]
         """what has left through each exit, promised of payloads, and was not sent yet"""
@@ -209,14 +218,17 @@ class Bucket:
         self._now = max(self._now, now)
         by_feed: list[list[Parcel]] = [[] for _ in (*self._entrances, *self._watched)]
         controls: list[Parcel] = []
+        tokens: list[Parcel] = []
         for parcel in parcels:
             if parcel.feed >= 0:
                 by_feed[parcel.feed].append(parcel)
             elif parcel.feed == CONTROL:
                 controls.append(parcel)
+            elif parcel.feed == TOKEN:
+                tokens.append(parcel)
         for control in sorted(controls, key=lambda parcel: parcel.number):
             self._heed(control)
-        arrived = [in_order(each) for each in by_feed]
+        arrived = [in_order(each) for each in self._gate.let_in(by_feed, tokens)]
         out: list[Parcel] = []
         rows_in = rows_out = taken_back = 0
         for mender in self._menders:
@@ -389,6 +401,9 @@ class Bucket:
     def _held_by(self, places: Iterable[int]) -> str:
         """What holds the least promise of some inputs back."""
         least = min((self._entrances[place] for place in places), key=lambda each: each.promised)
+        waits_for = self._gate.waits_for
+        if waits_for and _aligned(least.feed, self._program) is not None:
+            return waits_for
         return least.held_by(self._now)
 
     def _standing(self, rows_in: int, rows_out: int, taken_back: int) -> Standing:
@@ -402,7 +417,7 @@ class Bucket:
             rows_in,
             rows_out,
             taken_back,
-            state_rows + sum(mender.state_rows for mender in self._menders),
+            state_rows + sum(mender.state_rows for mender in self._menders) + self._gate.held_rows,
             min((self._entrances[place].promised for place in places), default=BEGIN),
             self._held_by(places) if places else "",
             {
@@ -416,6 +431,7 @@ class Bucket:
                 if isinstance(each, Replicas)
             },
             [*self._quarantined()],
+            token=self._gate.token,
         )
 
     def _quarantined(self) -> Iterator[Quarantined]:
@@ -439,6 +455,7 @@ class Bucket:
             self._dataflow.unwanted,
             self._dataflow.outdated,
             self._now,
+            self._gate.remembered(),
         )
 
     def restore(self, state: Remembered) -> None:
@@ -455,9 +472,18 @@ class Bucket:
             watched.restore(each)
         self._promised, self._reached = state.promised, state.reached
         self._dial, self._now = state.dial, state.now
+        self._gate.restore(state.held)
         self._dataflow.unwanted, self._dataflow.outdated = state.unwanted, state.outdated
         for mender, partitions in zip(self._menders, state.mended, strict=True):
             mender.restore(partitions, state.dial)
+
+
+def _aligned(feed: Feed, program: Program) -> str | None:
+    """Which aligned stream enters there, if one does: as it was read."""
+    if feed.source is None or feed.node is not feed.source:
+        return None
+    name = feed.source.stream_name
+    return name if name in program.aligned else None
 
 
 def parcels_of(

@@ -10,7 +10,8 @@ Where nobody knows the order of rows (Spark's own readers give those of several 
 promises of a batch hold behind all of its rows. What a disordered source promises goes to where its
 rows are mended (mending.py).
 
-How far an origin has come is sent at the end, to every bucket.
+How far an origin has come is sent at the end, to every bucket; of an aligned stream, behind each of its
+parts (gate.py).
 """
 
 from __future__ import annotations
@@ -131,8 +132,13 @@ class Dispatch:
 
     def end(self) -> Iterator[Parcel]:
         """How far all of these origins are."""
-        part = f"{_LAST}{self._task}"
-        for origin, told in self._told.items():
+        for origin in [*self._told]:
+            yield from self.through(origin, f"{_LAST}{self._task}")
+
+    def through(self, origin: str, part: str) -> Iterator[Parcel]:
+        """How far an origin is with that part of it, which was sent."""
+        told = self._told.pop(origin, None)
+        if told is not None:
             yield from self._promised(origin, part, told.patterns, told.schema)
             yield from self._to_all(From(origin, told.promise, told.latest, part=part, first=self._sent))
             for target in self._to:

@@ -10,7 +10,7 @@ rows; the parcels of a part are numbered. `in_order` puts them right.
 
 What is no row travels without rows: promises about more than time, for the buckets that they concern;
 counts of an external cti, for the bucket that mends its origin; and for all buckets, how the dial was
-turned (CONTROL) or just that time goes on (BEAT).
+turned (CONTROL), how far an aligned stream is (TOKEN), or just that time goes on (BEAT).
 
 Rows go to the bucket of their key's hash, or of their origin's. That of keys is polars' hash, which may
 change with its version: state remembers by which version it was spread.
@@ -49,6 +49,7 @@ __all__ = [
     "SCHEMA",
     "SINK",
     "TAG",
+    "TOKEN",
     "From",
     "Parcel",
     "Tags",
@@ -72,8 +73,9 @@ SINK = 0
 """the stage number of the end"""
 PROMISED = 4
 """at the end: what a bucket promises of payloads; news of other kinds are in spark/news.py"""
-BEAT, CONTROL = -1, -2
-"""what comes through no input of a stage: that time goes on, how the dial was turned"""
+BEAT, CONTROL, TOKEN = -1, -2, -3
+"""what comes through no input of a stage: that time goes on, how the dial was turned, how far an aligned
+stream is"""
 
 _VS, _OLD, _NEW = "\0vs", "\0old_ve", "\0new_ve"
 BY, TAG, OFFSET = "\0by", "\0tag", "\0offset"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
 import polars as pl
@@ -61,6 +61,8 @@ class Program:
     """the user's own, which expressions know by name only: they have to come along"""
     tells_back: bool = False
     """whether replicas are told what is of no interest of them any more"""
+    aligned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """the sources that wait for each other's tokens, by name, and their origins where these are known"""
 
     @property
     def schema(self) -> pl.Schema:
@@ -157,6 +159,8 @@ class Program:
             if isinstance(node, Source):
                 policy = self.progress.get(node.stream_name, Progress())
                 known = f"{', '.join(node.properties.names())}; {policy}"
+                if node.stream_name in self.aligned:
+                    known += "; aligned"
             said = f"{node.name}({below}) {node.describe()} {dict(node.schema)} {digest} {known}"
             lines.append(plain(f"{number[node]} {said}".rstrip()))
         return lines
@@ -170,6 +174,7 @@ def program_of(
     on_invalid: OnInvalid = RAISE,
     turnable: bool = False,
     tells_back: bool = False,
+    aligned: Collection[Source] = (),
 ) -> Program:
     """The program of a plan as it was written."""
     if buckets < 1:
@@ -195,10 +200,12 @@ def program_of(
         )
     of_stages = {own: latencies[old] for stage in parts.stages for own, old in stage.origins.items()}
     policies = {source.stream_name: policy for source, policy in (progress or {}).items()}
+    for source in aligned:
+        policies.setdefault(source.stream_name, Progress())
     functions = {each.column: each for node in walk(ready) for each in _functions(node)}
     return Program(
         parts, buckets, of_stages, policies, on_invalid, infer(root)[root], tuple(functions.values()),
-        tells_back,
+        tells_back, {each.stream_name: policies[each.stream_name].origins for each in aligned},
     )  # fmt: skip
 
 

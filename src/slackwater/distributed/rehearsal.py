@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from slackwater.consistency import Dial
 from slackwater.distributed.bucket import Bucket, Said
@@ -21,9 +22,11 @@ from slackwater.distributed.controls import (
     pack_turn,
 )
 from slackwater.distributed.dispatch import Dispatch
+from slackwater.distributed.gate import Tokened
 from slackwater.distributed.parcels import BEAT, CONTROL, PROMISED, SINK, Parcel, in_order
 from slackwater.distributed.pledges import Pledges
 from slackwater.distributed.program import Program
+from slackwater.distributed.tokens import Token
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
@@ -31,7 +34,21 @@ from slackwater.punctuations import Promise, Punctuation
 from slackwater.runtime.output import Output
 from slackwater.times import BEGIN
 
-__all__ = ["Rehearsal"]
+__all__ = ["Part", "Rehearsal"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of one origin of an aligned stream."""
+
+    source: Source
+    origin: str
+    name: str
+    """in the order of the parts"""
+    rows: Batch
+    token: Token | None
+    """that stands behind it, if one does"""
+
 
 Meddle = Callable[[Bucket], Bucket]
 
@@ -62,6 +79,8 @@ class Rehearsal:
         self._pledges = Pledges(program.schema, program.cut.spread)
         self.ledger = Ledger()
         self.output = Output(program.schema, self.ledger, program.properties)
+        self.said = Batch.empty(program.schema)
+        """what the last batch has added to it"""
 
     def batch(
         self,
@@ -70,10 +89,13 @@ class Rehearsal:
         turns: Sequence[Dial] = (),
         ignored: Sequence[Promise] = (),
         told: Sequence[Plain] = (),
+        *,
+        parts: Sequence[Part] = (),
     ) -> list[Said]:
         """Run one batch: for each source, the next elements of each of its partitions.
 
-        Before that the dial is turned, if it is, and all else that there is to say is told.
+        Of aligned streams, the next parts, each up to a token or to where reading has stopped. Before
+        that the dial is turned, if it is, and all else that there is to say is told.
         """
         controls = [pack_turn(dial) for dial in turns]
         controls += [pack_ignored(ignored, self._program.schema)] if ignored else []
@@ -82,6 +104,8 @@ class Rehearsal:
         for source, partitions in given.items():
             for name, rows in partitions.items():
                 parcels += self._dispatched(source, name, rows)
+        for part in parts:
+            parcels += self._dispatched_part(part)
         said: list[Said] = []
         for stage in range(1, len(self._program.cut.stages) + 1):
             here = [parcel for parcel in parcels if parcel.stage == stage]
@@ -110,6 +134,15 @@ class Rehearsal:
         yield from sending.rows(name, "", rows)
         yield from sending.end()
 
+    def _dispatched_part(self, part: Part) -> Iterator[Parcel]:
+        program = self._program
+        stream = Tokened(part.source.stream_name, len(program.cut.stages), program.buckets)
+        sending = Dispatch(program.targets(part.source), program.buckets, "0", ordered=True)
+        yield from sending.rows(part.origin, part.name, part.rows)
+        yield from sending.through(part.origin, part.name)
+        if part.token is not None:
+            yield from stream.told(part.origin, part.name, part.token)
+
     def _to_all(self, now: int, controls: Sequence[str]) -> Iterator[Parcel]:
         """What goes to every bucket of every stage."""
         for stage, bucket in self._buckets:
@@ -127,4 +160,5 @@ class Rehearsal:
         promise = min(parcel.promise for parcel in parcels)
         whole = Batch.concat([Batch.empty(self._program.schema), *parts])
         ctis = [Punctuation(promise)] if promise > self.output.settled_until else []
-        self.output.append(whole.followed_by([*patterns, *ctis]))
+        self.said = whole.followed_by([*patterns, *ctis])
+        self.output.append(self.said)

@@ -88,6 +88,12 @@ def _require_readable(source: Source, given: object) -> None:
             hint="sw.from_dataframe of a streaming DataFrame, sw.read_files or sw.read_kafka; "
             "rows that are at hand go to run(), or into files",
         )
+    if given.aligned and source.replicated:
+        raise PlanError(
+            f"{name}: replicas are not aligned",
+            detail="whichever of them is furthest is followed, and they are not at one token",
+            hint="align what the merge's own answer is read by",
+        )
     if isinstance(given.frame, Files | Committed | Kafka):
         return
     if not isinstance(given.frame, DataFrame):

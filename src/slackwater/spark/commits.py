@@ -1,7 +1,7 @@
 """What a directory of Parquet files says of itself: which files each batch of the answer has.
 
     <directory>/<batch>-<task>-<attempt>.parquet     kind, vs, ve, new_ve and the payload
-    <directory>/_batches/<batch>.json                its files, and how far the answer is settled
+    <directory>/_batches/<batch>.json                its files, how far the answer is settled, its token
 
 A batch is there when its list is. What is in no list is not read.
 """
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.distributed.files import Directory
+from slackwater.distributed.tokens import Token, agreement, require_shared, united
+from slackwater.errors import PlanError
 
-__all__ = ["COMMITS", "Commit", "commits_in", "read_commit"]
+__all__ = ["COMMITS", "Commit", "aligned", "at_token", "commits_in", "read_commit"]
 
 COMMITS = "_batches"
 """the directory of the lists"""
@@ -33,6 +35,9 @@ class Commit:
     settled_until: int
     files: list[str]
     place: Directory
+    token: dict[str, int] | None = None
+    """of which batches of which queries it is the answer, with those before it; None: that was not told,
+    empty: there is none yet"""
 
     @property
     def paths(self) -> list[str]:
@@ -53,6 +58,7 @@ class Commit:
             "query": self.query,
             "settled_until": self.settled_until,
             "files": self.files,
+            "token": self.token,
         }
         self.place.write(f"{COMMITS}/{self.batch:09d}.json", json.dumps(facts).encode())
 
@@ -67,3 +73,40 @@ def commits_in(directory: str | Directory) -> Iterator[str]:
     """The names of the lists of a directory, in the order of their batches."""
     place = Directory(directory) if isinstance(directory, str) else directory
     yield from sorted(place.listed(COMMITS))
+
+
+def at_token(directory: str | Directory, token: Token) -> list[str]:
+    """The names of the lists up to the one that is at a token, which another query may have told."""
+    place = Directory(directory) if isinstance(directory, str) else directory
+    names = [*commits_in(place)]
+    while names:
+        own = read_commit(place, names[-1]).token or {}
+        shared = own.keys() & token.keys()
+        if shared and all(own[query] == token[query] for query in shared):
+            return names
+        names.pop()
+    raise PlanError(
+        f"no batch in {place.root} is at that token",
+        detail=f"it is {dict(token)}",
+        hint="sinks.aligned(directory, ...) names one at which several are",
+    )
+
+
+def aligned(*directories: str) -> dict[str, int]:
+    """The furthest token at which all these answers are: `committed(directory, until=token)` cuts there.
+
+    So who reads the answers of several queries by hand sees them as of one prefix of the input that they
+    come from. Empty if there is none yet.
+    """
+    tokens: dict[str, list[dict[str, int]]] = {}
+    for directory in directories:
+        place = Directory(directory)
+        told = (read_commit(place, name).token for name in commits_in(place))
+        tokens[directory] = [token for token in told if token]
+    if not all(tokens.values()):
+        return {}
+    require_shared({directory: of[0] for directory, of in tokens.items()})
+    places = agreement([*tokens.values()])
+    if places is None:
+        return {}
+    return united([of[place] for of, place in zip(tokens.values(), places, strict=True)])

@@ -10,6 +10,7 @@ The commit's metadata say how far the answer was settled then: `settled_until`, 
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,7 +61,11 @@ class _Table(Receiver):
         if not len(changes):
             return
         properties = self._delta.CommitProperties(
-            custom_metadata={"settled_until": str(delivery.promise), "batch": str(delivery.batch)},
+            custom_metadata={
+                "settled_until": str(delivery.promise),
+                "batch": str(delivery.batch),
+                "token": json.dumps(dict(delivery.token)),
+            },
             app_transactions=[self._delta.Transaction(self._application, delivery.batch)],
         )
         exists = self._delta.DeltaTable.is_deltatable(self._place)

@@ -99,6 +99,9 @@ class Standings:
     """of each replicated stream, how far each of its replicas is that is attached"""
     quarantined: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """of what is merged, whose inputs are not listened to any longer, for they contradict the others"""
+    token: Mapping[str, int] = field(default_factory=dict)
+    """of which batches of which queries this is the answer: its own, and those that aligned streams come
+    from; empty until these have a token in common"""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ class SparkQuery:
         self._quarantined = {*spoken.quarantined}
         """of whom all buckets have been told"""
         self._store = Store(settings.root)
+        self.name = query
+        """by which tokens call it; it stays the same for a checkpoint"""
         self._query: StreamingQuery | None = None
         self._watch: threading.Thread | None = None
         self._news = threading.Condition()
@@ -171,13 +176,15 @@ class SparkQuery:
         told = {p.origin: p.promises(schema) for p in parcels if p.feed == PROMISED}
         patterns = self._pledges.hear(told, self._program.origins_of_answer)
         whole = rows.followed_by([*patterns, *([Punctuation(promise)] if is_new else [])])
-        self._receiver.take(Delivery(batch, whole, promise, tuple(written)))
+        token = self._token(batch, standings)
+        self._receiver.take(Delivery(batch, whole, promise, tuple(written), token))
         rows_out = sum(p.rows for p in answer)
         with self._news:
             self._set_aside(batch, entries)
             self.progress = self._standings(
                 before, batch, standings, rows_out=rows_out, promise=promise, held_by=held_by
             )
+            self.progress = replace(self.progress, token=token)
             links = {Place(each.stage, each.bucket): each.link for each in standings}
             promises = {name: told for each in standings for name, told in each.promises.items()}
             self._store.write_record(batch, links, {**asdict(self.progress), "promises": promises})
@@ -197,6 +204,13 @@ class SparkQuery:
                 assert controls is not None, "a query that may quarantine can be spoken to"
                 controls.add(pack_told(each))
                 self._quarantined.add(each)
+
+    def _token(self, batch: int, standings: list[Standing]) -> dict[str, int]:
+        """Behind this batch; of aligned streams all buckets say the same."""
+        if not self._program.aligned:
+            return {self.name: batch}
+        reached = standings[0].token if standings else {}
+        return {**reached, self.name: batch} if reached else {}
 
     def _set_aside(self, batch: int, entries: list[Entry]) -> None:
         self._store.write_entries(batch, entries)
@@ -431,6 +445,7 @@ def start(
         on_invalid=on_invalid,
         turnable=turnable,
         tells_back=feedback_to is not None,
+        aligned=[source for source, given in inputs.items() if given.aligned],
     )
     require_types(program, sink)
     query_name = store.open(program)

@@ -22,10 +22,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from slackwater.distributed.combining import Combiner
 from slackwater.distributed.dispatch import Dispatch
 from slackwater.distributed.files import opened
+from slackwater.distributed.gate import Tokened
 from slackwater.distributed.parcels import to_arrow
 from slackwater.distributed.program import Program
 from slackwater.distributed.store import Store
-from slackwater.errors import PlanError
+from slackwater.distributed.tokens import Token
+from slackwater.errors import OperatorError, PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
 from slackwater.plan.nodes import Source
@@ -130,6 +132,7 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
     # who repeats itself is recognised by rows, and so is who breaks a cti among them
     as_read = isinstance(given.frame, Kafka) or form.kind is not None
     combining = None if as_read else program.combining(source)
+    aligned = Tokened(name, len(program.cut.stages), buckets) if given.aligned else None
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle_in()
@@ -145,20 +148,26 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
         sending = Dispatch(to, buckets, task, ordered=frame is not None, combiner=combiner)
         ledger = Ledger()
         reading = Reading(name, form, schema, ledger)
-        read: Iterator[tuple[str, str, Batch]]
+        read: Iterator[tuple[str, str, Batch | Token]]
         if isinstance(frame, Kafka):
             records = (pl.DataFrame(rows) for _, rows in _together(batches))
             read = kafka_source.pieces(records, frame, reading)
         elif isinstance(frame, Committed):
-            read = _committed(batches, reading)
+            read = _committed(batches, reading, aligned=aligned is not None)
         else:
             tables = _together(batches)
             if frame is not None:
                 wanted = [*schema, *form.special, *([] if partition is None else [partition])]
                 tables = _read_files(batches, frame, [*dict.fromkeys(wanted)])
             read = _pieces(tables, partition, reading)
-        for origin, part, batch in read:
-            yield to_arrow([*sending.rows(origin + suffix, part, batch)])
+        for origin, part, told in read:
+            if isinstance(told, Batch):
+                parcels = [*sending.rows(origin + suffix, part, told)]
+                if aligned is not None:
+                    parcels += sending.through(origin, part)
+                yield to_arrow(parcels)
+            elif aligned is not None:
+                yield to_arrow([*aligned.told(origin, part, told)])
         last = [*sending.end()]
         if len(ledger):
             last.append(ledger_parcel(f"{name}-{task}", ledger))
@@ -195,8 +204,10 @@ def _read_files(
                 yield f"{changed:020d} {path}", table.slice(start, _TOGETHER)
 
 
-def _committed(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[tuple[str, str, Batch]]:
-    """What other queries have committed: the directory's name, the batch's number, its elements.
+def _committed(
+    batches: Iterator[pa.RecordBatch], reading: Reading, *, aligned: bool
+) -> Iterator[tuple[str, str, Batch | Token]]:
+    """What other queries have committed: the directory's name, the batch's number, elements, and tokens.
 
     Commits of a directory are numbered without a gap, and one is there before the next: whoever lists
     the directory finds them in that order.
@@ -205,11 +216,19 @@ def _committed(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[
     for path in sorted(paths):
         directory, _, name = path.rpartition(f"/{COMMITS}/")
         commit = read_commit(directory, name)
+        if aligned and commit.token is None:
+            raise OperatorError(
+                f"{reading.name}: batch {commit.batch} tells no token",
+                detail=f"{directory} was written by an earlier version",
+                hint="read it without aligned=True, or have it written anew",
+            )
         origin, part = directory.rpartition("/")[2], f"{commit.batch:09d}"
         for table in commit.tables():
             yield origin, part, reading.elements(pl.DataFrame(table))
         empty = Batch.empty(reading.schema)
         yield origin, part, empty.followed_by([Punctuation(commit.settled_until)])
+        if commit.token:
+            yield origin, part, commit.token
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:

@@ -10,6 +10,8 @@ it has had (distributed/repeats.py). Other readers can do the same:
     slackwater.query       the id of the query: the same after a restart from its checkpoint
     slackwater.batch       the number of the batch
     slackwater.sequence    the number of the record in its partition and batch, from 0
+
+A record without a value but with a header `slackwater.token` is a token: see distributed/tokens.py.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from pyspark.sql import SparkSession
 from slackwater.distributed.files import Directory
 from slackwater.errors import PlanError
 
-__all__ = ["BATCH", "QUERY", "SEQUENCE", "admin_of", "counts", "given_to", "once"]
+__all__ = ["BATCH", "QUERY", "SEQUENCE", "TOKEN", "admin_of", "counts", "given_to", "once"]
 
 QUERY, BATCH, SEQUENCE = "slackwater.query", "slackwater.batch", "slackwater.sequence"
+TOKEN = "slackwater.token"  # noqa: S105
 _PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
 

@@ -25,13 +25,14 @@ from pyspark.sql.functions import col, when
 
 from slackwater.distributed.bucket import parcels_of
 from slackwater.distributed.parcels import SINK, From, Parcel, from_arrow, in_order, spread, to_arrow
+from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.punctuations import Punctuation, is_of_payloads
 from slackwater.rows import changelog
 from slackwater.spark import kafka
 from slackwater.spark.news import ANSWER, is_answer
-from slackwater.spark.receiving import Rewrites, Sink
+from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
 from slackwater.times import BEGIN
 
 __all__ = ["Kafka"]
@@ -54,6 +55,10 @@ class Kafka(Sink):
     A promise with ranges, lists or nulls stands in a field `pattern`, as JSON; who reads the topic says
     pattern_column="pattern".
 
+    With `tokens` every partition gets a record without a value behind each batch, whose header
+    `slackwater.token` says of which batches of which queries the answer is, as JSON: for
+    `read_kafka(..., aligned=True)`.
+
     The number of partitions is fixed for a checkpoint when a query is started first. `options` are more
     options of Spark's connector, such as "kafka.security.protocol".
     """
@@ -63,6 +68,7 @@ class Kafka(Sink):
     value: Literal["json", "arrow"] = "json"
     key: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    tokens: bool = False
     partitions: int | None = None
     session: SparkSession | None = field(default=None, repr=False, compare=False)
     """of the query, once it is started"""
@@ -145,11 +151,33 @@ class Kafka(Sink):
         everywhere = [(partition, value) for partition in range(self.partitions) for value in values]
         self._write(self.session.createDataFrame(everywhere, "partition int, value binary"))
 
+    def opened(self, at: Opening) -> Receiver:
+        """The topic, which also wants tokens."""
+        return _Telling(self)
+
+    def tell(self, token: Token) -> None:
+        """In every partition, behind the rows of the batch; told twice, it counts once."""
+        assert self.partitions is not None, "it was prepared"
+        assert self.session is not None, "it was prepared"
+        header = [(kafka.TOKEN, json.dumps(dict(token)).encode())]
+        everywhere = [(partition, None, header) for partition in range(self.partitions)]
+        self._write(self.session.createDataFrame(everywhere, _TOLD))
+
     def _write(self, records: DataFrame) -> None:
         told = {**self.options, "kafka.bootstrap.servers": self.servers, "topic": self.topic}
         records.write.format("kafka").options(**told).save()
 
 
+class _Telling(Receiver):
+    def take(self, delivery: Delivery) -> None:
+        """The rows are there; now it is said up to where."""
+        super().take(delivery)
+        assert isinstance(self.sink, Kafka), "it has opened this"
+        if self.sink.tokens and delivery.token:
+            self.sink.tell(delivery.token)
+
+
+_TOLD = "partition int, value binary, headers array<struct<key string, value binary>>"
 _COLUMNS = "partition int, key binary, value binary, headers array<struct<key string, value binary>>"
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _SCHEMA = pa.schema(

@@ -10,6 +10,7 @@ records or not: one without records holds the promise back, until it is idle for
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.parcels import BY, OFFSET, TAG
+from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
@@ -63,15 +65,38 @@ def known_partitions(spark: SparkSession, given: Unread, root: str, name: str) -
 
 def pieces(
     tables: Iterator[pl.DataFrame], topics: Kafka, reading: Reading
-) -> Iterator[tuple[str, str, Batch]]:
-    """Records as elements: their origin, the name of the part that they are, and the elements."""
+) -> Iterator[tuple[str, str, Batch | Token]]:
+    """Records as elements: their origin, the name of the part that they are, and the elements.
+
+    A part ends where a token stands, which comes behind it.
+    """
     read = reader_of(topics, reading.form, reading.schema)
     for table in tables:
         for (topic, partition), some in table.group_by("topic", "partition", maintain_order=True):
             records = some.sort("offset")
-            part = f"{records['offset'][0]:020d}"
-            for batch in _elements(records, read, reading):
-                yield f"{topic}/{partition}", part, batch
+            start = 0
+            for place, token in _tokens(records):
+                own = records[start:place]
+                for batch in _elements(own, read, reading) if own.height else ():
+                    yield f"{topic}/{partition}", _part(own), batch
+                if token is not None:
+                    yield f"{topic}/{partition}", _part(records[place:]), token
+                start = place + 1
+
+
+def _part(records: pl.DataFrame) -> str:
+    return f"{records['offset'][0]:020d}"
+
+
+def _tokens(records: pl.DataFrame) -> Iterator[tuple[int, Token | None]]:
+    """Where tokens stand among the records of a partition, and, without one, its end."""
+    headers = records["headers"]
+    if headers.null_count() < len(headers):
+        token = pl.element().filter(pl.element().struct.field("key") == kafka.TOKEN)
+        told = headers.list.eval(token.struct.field("value")).list.first()
+        for place in np.flatnonzero(told.is_not_null().to_numpy()).tolist():
+            yield place, json.loads(told[place])
+    yield records.height, None
 
 
 def reader_of(topics: Kafka, form: Form, schema: pl.Schema) -> values.Reader:

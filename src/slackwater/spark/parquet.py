@@ -22,14 +22,15 @@ from pyspark import TaskContext
 
 from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import from_arrow, to_arrow
+from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.rows import changelog
-from slackwater.spark.commits import COMMITS, Commit, commits_in, read_commit
+from slackwater.spark.commits import COMMITS, Commit, aligned, at_token, commits_in, read_commit
 from slackwater.spark.news import WRITTEN, is_answer, news_parcel
 from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
 
-__all__ = ["Parquet", "committed", "scan"]
+__all__ = ["Parquet", "aligned", "committed", "scan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,8 @@ class _Committing(Receiver):
             self._require_own(name)
             return
         files = sorted(delivery.written)
-        Commit(delivery.batch, self._query, delivery.promise, files, self._directory).write()
+        told = dict(delivery.token)
+        Commit(delivery.batch, self._query, delivery.promise, files, self._directory, told).write()
 
     def _require_own(self, name: str) -> None:
         if read_commit(self._directory, name).query != self._query:
@@ -103,15 +105,19 @@ def _write(table: pa.Table, file: Any) -> None:
     pq.write_table(table, file, use_dictionary=repeated)
 
 
-def committed(directory: str) -> pl.DataFrame:
-    """The changelog that a `Parquet` sink has written: whole batches only, in their order."""
-    return scan(directory).collect()
+def committed(directory: str, *, until: Token | None = None) -> pl.DataFrame:
+    """The changelog that a `Parquet` sink has written: whole batches only, in their order.
+
+    With a token, up to where the answer is at it: `aligned(directory, ...)` finds one for several.
+    """
+    return scan(directory, until=until).collect()
 
 
-def scan(directory: str) -> pl.LazyFrame:
+def scan(directory: str, *, until: Token | None = None) -> pl.LazyFrame:
     """As `committed`, to be read later, and only what is asked for."""
     place = Directory(directory)
-    paths = [path for name in commits_in(place) for path in read_commit(place, name).paths]
+    names = commits_in(place) if until is None else at_token(place, until)
+    paths = [path for name in names for path in read_commit(place, name).paths]
     if not paths:
         return pl.LazyFrame()
     return pl.scan_pyarrow_dataset(pads.dataset(paths, filesystem=place.files, format="parquet"))

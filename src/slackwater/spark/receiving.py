@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.distributed.latest import latest
 from slackwater.distributed.program import Program
+from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Ledger
@@ -39,6 +40,8 @@ class Delivery:
     """how far the answer can no longer change"""
     written: tuple[str, ...] = ()
     """the files that tasks have written for the sink"""
+    token: Token = field(default_factory=dict)
+    """of which batches of which queries it is the answer, with those before it; empty: of none yet"""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from slackwater.rows import changelog
 from slackwater.spark.delta import Delta
 from slackwater.spark.kafka_sink import Kafka
 from slackwater.spark.memory import Memory
-from slackwater.spark.parquet import Parquet, committed, scan
+from slackwater.spark.parquet import Parquet, aligned, committed, scan
 from slackwater.spark.receiving import Keyed, Sink
 from slackwater.times import show
 
@@ -42,6 +42,7 @@ __all__ = [
     "Parquet",
     "Sink",
     "Upserts",
+    "aligned",
     "committed",
     "scan",
 ]
