@@ -49,11 +49,14 @@ W = (
 )  # fmt: skip
 
 
-def ways(speculation: Speculation | None = None) -> sw.Query:
-    """All ways through the automaton, whole ones and others: what comes out where the loop is closed."""
+def ways(speculation: Speculation | None = None, *, native: bool = False) -> sw.Query:
+    """All ways through the automaton, whole ones and others: what comes out where the loop is closed.
+
+    `native`: by the operator that knows the transitions, without a loop.
+    """
     return sw.automaton(
         tosses,
-        steps,
+        transitions() if native else steps,
         start="S",
         registers={"m": (0, col("m") + col("step"))},
         where=col("m") > col("above"),
@@ -66,12 +69,16 @@ def whole(ways: sw.Query) -> sw.Query:
     return ways.where((col("state") == "e") & (col("m") == 0))
 
 
+def transitions() -> pl.DataFrame:
+    """The automaton, as a table."""
+    return pl.DataFrame(W, schema=steps.schema, orient="row")
+
+
 def rules() -> Batch:
-    """The automaton, which does not change."""
-    names = list(steps.schema)
-    frame = pl.DataFrame([dict(zip(names, each, strict=True)) for each in W], schema=steps.schema)
+    """The automaton as a stream, in which it does not change."""
     never = np.full(len(W), -WINDOW)
-    return Batch.inserts(never, np.full(len(W), sw.INF), frame).followed_by([sw.cti(sw.INF)])
+    rows = Batch.inserts(never, np.full(len(W), sw.INF), transitions())
+    return rows.followed_by([sw.cti(sw.INF)])
 
 
 def tossed(at: Ints, seed: int = 0) -> Batch:

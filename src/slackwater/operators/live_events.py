@@ -41,8 +41,8 @@ _SPARSE = 8
 """if there are so many times as many keys as events, these are sorted, and the others not looked at"""
 _MOST_ROOM = 4
 """a pool so many times as large as what is needed is given back"""
-_KEPT = 16_384
-"""... but not below so many rows, half a megabyte: what comes next is likely to need them again"""
+_KEPT = 2_048
+"""... but not below some times as many: what comes next is likely to need them again"""
 
 
 class Changes(NamedTuple):
