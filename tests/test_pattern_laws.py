@@ -52,6 +52,7 @@ INCOMPLETE = {
     "fixpoint as a set": "as above",
     "match": "it has no key that could be closed, and what is found may go on",
     "match by key": "it drops promises about columns",
+    "automaton": "it drops promises about columns",
     "align": "it waits for time",
     "align, strong": "it waits for time",
     "cleanse": "rows come out in order of time, so all wait for one",
