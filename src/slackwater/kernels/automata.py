@@ -207,7 +207,10 @@ def follow(
             ways[count, STATE] = state
             ways[count, VS], ways[count, VE] = rows[row[o], 1], rows[row[o], 2]
             ways[count, COPIES], ways[count, HINT] = copies[row[o]], row[o]
-            i_ways[count], f_ways[count] = i_first, f_first
+            for r in range(len(i_first)):
+                i_ways[count, r] = i_first[r]
+            for r in range(len(f_first)):
+                f_ways[count, r] = f_first[r]
             o += 1
             count += 1
         if ways[i, END] == INF:
@@ -234,10 +237,13 @@ def follow(
                 continue
             s = ways[i, STATE]
             for move in range(first[s, symbol], first[s, symbol + 1]):
-                given = i_ways, f_ways, i, i_move, f_move, move, ints, reals
                 begun = rows[row[ways[i, ORIGIN]], 0]
                 if ends[1] > 0:
-                    if not _run(code, 0, ends[1], floats, begun, ways[i, END], *given):
+                    # no tuple of arguments: it would count the references to each array, every time
+                    if not _run(
+                        code, 0, ends[1], floats, begun, ways[i, END],
+                        i_ways, f_ways, i, i_move, f_move, move, ints, reals,
+                    ):  # fmt: skip
                         return UNFIT
                     if ints[0] == 0:
                         continue
@@ -245,7 +251,10 @@ def follow(
                     done[0], done[1], done[2] = o, i, before
                     return FULL
                 for p in range(len(targets)):
-                    if not _run(code, ends[p + 1], ends[p + 2], floats, begun, ways[i, END], *given):
+                    if not _run(
+                        code, ends[p + 1], ends[p + 2], floats, begun, ways[i, END],
+                        i_ways, f_ways, i, i_move, f_move, move, ints, reals,
+                    ):  # fmt: skip
                         return UNFIT
                     if targets[p] >= 0:
                         i_ways[count, targets[p]] = ints[0]
