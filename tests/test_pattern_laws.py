@@ -51,7 +51,7 @@ INCOMPLETE = {
     "fixpoint": "it drops promises about columns",
     "fixpoint as a set": "as above",
     "match": "it has no key that could be closed, and what is found may go on",
-    "match by key": "it drops promises about columns",
+    "match by key": "what is open may hold back more than it must",
     "automaton": "it drops promises about columns",
     "align": "it waits for time",
     "align, strong": "it waits for time",
