@@ -191,9 +191,11 @@ def test_one_pass_says_what_the_loop_says(seed: int) -> None:
             None, col("m") > -2, (col("far") < 2.0) & (col("x") != 0.0), col("end") - col("begin") < 4,
         ]),
     }  # fmt: skip
-    loop = sw.automaton(tosses, rules, **settings).open()
-    native = sw.automaton(tosses, table, **settings).open()
-    loop.push(rules, [insert(0, None, **row) for row in table])
+    by_loop = sw.automaton(tosses, rules, **settings)
+    in_one_pass = sw.automaton(tosses, table, **settings)
+    loop, native = by_loop.open(), in_one_pass.open()
+    moves_told = [insert(0, None, **row) for row in table]
+    loop.push(rules, moves_told)
     alive: list[sw.Insert] = []
     told: list[sw.Insert | sw.Adjust] = []
     for at in [*rng.sample(range(12), 12), 3, 7]:
@@ -210,6 +212,8 @@ def test_one_pass_says_what_the_loop_says(seed: int) -> None:
         loop.push(tosses, part)
         native.push(tosses, part)
         assert native.output.as_history() == loop.output.as_history()
+    left = [insert(each.vs, each.ve, **each.payload) for each in alive]
+    assert in_one_pass.meaning({tosses: left}) == by_loop.meaning({tosses: left, rules: moves_told})
     for each in (loop, native):
         each.push(tosses, [cti(6)])
         assert each.output.settled_until == (6 if each is native else sw.BEGIN)

@@ -12,7 +12,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["forget", "looking", "note", "steps"]
+__all__ = ["DONE", "FULL", "UNFIT", "follow", "forget", "looking", "note", "steps"]
+
+DONE, FULL, UNFIT = 0, 1, 2
+"""why `follow` stops: there are no more, there is no room for more, polars must do it"""
+ORIGIN, END, STATE, VS, VE, COPIES, HINT = range(7)
+WAY = 7
+_DEPTH = 32
+"""more than a program puts on its stacks"""
+_FAR = 2.0**62
 
 BEGIN = np.int64(-(2**63))
 INF = np.int64(2**63 - 1)
@@ -44,7 +52,8 @@ def looking(start, size, rows, said, key, place, longest, write, o_row, o_key):
         at = 0
         while i < len(key) and key[i] == k:
             early = place[i] - longest if place[i] >= BEGIN + longest else BEGIN
-            at = max(at, _first_from(rows, base, n, early))
+            if at < n and rows[base + at, 0] < early:
+                at = max(at, _first_from(rows, base, n, early))
             while at < n and rows[base + at, 0] <= place[i]:
                 if said[base + at] >= place[i]:
                     if write:
@@ -91,6 +100,176 @@ def steps(
                     out += 1
             at += 1
     return out
+
+
+@njit(cache=True)
+def _run(
+    code, begin, end, floats, begun, ended, i_ways, f_ways, way, i_move, f_move, move, ints, reals
+):  # fmt: skip
+    """Run a program (plan/programs.py); what it computes is the first of a stack. Whether it could."""
+    top = -1
+    for i in range(begin, end):
+        step, what = code[i, 0], code[i, 1]
+        if step < 10:
+            top += 1
+            if step == 0:
+                ints[top] = i_ways[way, what]
+            elif step == 1:
+                reals[top] = f_ways[way, what]
+            elif step == 2:
+                ints[top] = i_move[move, what]
+            elif step == 3:
+                reals[top] = f_move[move, what]
+            else:
+                ints[top] = begun if what == 0 else ended
+        elif step == 10:
+            top += 1
+            ints[top] = what
+        elif step == 11:
+            top += 1
+            reals[top] = floats[what]
+        elif step == 12:
+            reals[top] = np.float64(ints[top])
+        elif step < 100:
+            top -= 1
+            a, b = ints[top], ints[top + 1]
+            if step < 30:
+                x, y = np.float64(a), np.float64(b)
+                far = x + y if step == 20 else x - y if step == 21 else x * y
+                if abs(far) > _FAR:
+                    return False
+                ints[top] = a + b if step == 20 else a - b if step == 21 else a * b
+            elif step == 30:
+                ints[top] = a > b
+            elif step == 31:
+                ints[top] = a >= b
+            elif step == 32:
+                ints[top] = a < b
+            elif step == 33:
+                ints[top] = a <= b
+            elif step == 34:
+                ints[top] = a == b
+            elif step == 35:
+                ints[top] = a != b
+            elif step == 40:
+                ints[top] = a and b
+            else:
+                ints[top] = a or b
+        else:
+            top -= 1
+            x, y = reals[top], reals[top + 1]
+            if step == 120:
+                reals[top] = x + y
+            elif step == 121:
+                reals[top] = x - y
+            elif step == 122:
+                reals[top] = x * y
+            else:
+                if np.isnan(x) or np.isnan(y):
+                    return False
+                if step == 130:
+                    ints[top] = x > y
+                elif step == 131:
+                    ints[top] = x >= y
+                elif step == 132:
+                    ints[top] = x < y
+                elif step == 133:
+                    ints[top] = x <= y
+                elif step == 134:
+                    ints[top] = x == y
+                else:
+                    ints[top] = x != y
+    return True
+
+
+@njit(cache=True)
+def follow(
+    start, size, rows, copies, symbols, first, after, row, key, state, code, ends, floats, targets,
+    i_move, f_move, i_first, f_first, ways, i_ways, f_ways, done,
+):  # fmt: skip
+    """All ways from these rows on, as `steps` by `steps`, with conditions and registers as programs.
+
+    Program 0 is the condition, the others give registers, `targets` says which: of integers, or of
+    floats, which are counted from -1 down. `done` has how far it is: rows, ways that have been followed,
+    ways. It stops where there is no room, to be called again.
+    """
+    ints = np.empty(_DEPTH, dtype=np.int64)
+    reals = np.empty(_DEPTH, dtype=np.float64)
+    o, i, count = done[0], done[1], done[2]
+    while o < len(row) or i < count:
+        if i == count:
+            if count == len(ways):
+                done[0], done[1], done[2] = o, i, count
+                return FULL
+            place = rows[row[o], 0]
+            ways[count, ORIGIN] = o
+            ways[count, END] = INF if place == BEGIN else place - 1
+            ways[count, STATE] = state
+            ways[count, VS], ways[count, VE] = rows[row[o], 1], rows[row[o], 2]
+            ways[count, COPIES], ways[count, HINT] = copies[row[o]], row[o]
+            for r in range(len(i_first)):
+                i_ways[count, r] = i_first[r]
+            for r in range(len(f_first)):
+                f_ways[count, r] = f_first[r]
+            o += 1
+            count += 1
+        if ways[i, END] == INF:
+            i += 1
+            continue
+        k = key[ways[i, ORIGIN]]
+        base, n, place = start[k], size[k], ways[i, END] + 1
+        at = ways[i, HINT] - base
+        if at > n or (at > 0 and rows[base + at - 1, 0] >= place):
+            at = _first_from(rows, base, n, place)
+        tries = 0
+        while at < n and rows[base + at, 0] < place:
+            at += 1
+            tries += 1
+            if tries == 8:
+                at = _first_from(rows, base, n, place)
+        before = count
+        while at < n and rows[base + at, 0] == place:
+            here = base + at
+            at += 1
+            symbol = symbols[rows[here, 3]]
+            begin, until = max(ways[i, VS], rows[here, 1]), min(ways[i, VE], rows[here, 2])
+            if symbol < 0 or begin >= until:
+                continue
+            s = ways[i, STATE]
+            for move in range(first[s, symbol], first[s, symbol + 1]):
+                begun = rows[row[ways[i, ORIGIN]], 0]
+                if ends[1] > 0:
+                    # no tuple of arguments: it would count the references to each array, every time
+                    if not _run(
+                        code, 0, ends[1], floats, begun, ways[i, END],
+                        i_ways, f_ways, i, i_move, f_move, move, ints, reals,
+                    ):  # fmt: skip
+                        return UNFIT
+                    if ints[0] == 0:
+                        continue
+                if count == len(ways):
+                    done[0], done[1], done[2] = o, i, before
+                    return FULL
+                for p in range(len(targets)):
+                    if not _run(
+                        code, ends[p + 1], ends[p + 2], floats, begun, ways[i, END],
+                        i_ways, f_ways, i, i_move, f_move, move, ints, reals,
+                    ):  # fmt: skip
+                        return UNFIT
+                    if targets[p] >= 0:
+                        i_ways[count, targets[p]] = ints[0]
+                    else:
+                        f_ways[count, -1 - targets[p]] = reals[0]
+                ways[count, ORIGIN] = ways[i, ORIGIN]
+                ways[count, END] = place
+                ways[count, STATE] = after[move]
+                ways[count, VS], ways[count, VE] = begin, until
+                ways[count, COPIES] = ways[i, COPIES] * copies[here]
+                ways[count, HINT] = here + 1
+                count += 1
+        i += 1
+    done[0], done[1], done[2] = o, i, count
+    return DONE
 
 
 @njit(cache=True)

@@ -135,21 +135,21 @@ def reached(group, reach, is_asked):
 
 
 @njit(cache=True)
-def begun_again(group, vs, last, cti, keys):
+def begun_again(group, vs, reach, last, cti, keys):
     """For each key the first time from which on its rows are needed, if changes come from cti on.
 
-    `last` says of every row, in order of its key and time, how long what begins there can change.
+    `last` says of every row, in order of its key and time, how long what begins there can change. What
+    is needed begins where nobody before looks across.
     """
     since = np.full(keys, cti, dtype=np.int64)
     i = 0
     while i < len(group):
-        k, longest, found = group[i], BEGIN, False
-        begin = vs[i]
+        k, furthest, found, begin = group[i], BEGIN, False, vs[i]
         while i < len(group) and group[i] == k:
-            if longest < vs[i]:
+            if furthest < vs[i]:
                 begin = vs[i]
-            longest = max(longest, last[i])
-            if not found and longest >= cti:
+            furthest = max(furthest, reach[i])
+            if not found and last[i] >= cti:
                 since[k], found = min(begin, cti), True
             i += 1
     return since

@@ -4,7 +4,8 @@
 
 It says what the loop of `sw.automaton` over a stream of transitions says (frontends/automata.py), but
 knows the transitions, so that rows need not go round: all ways of a batch go on at once, one place
-further each time, and conditions and registers are computed over columns.
+further each time, and conditions and registers are computed over columns. Where these are plain
+arithmetic of integers and floats (plan/programs.py), compiled code does all of it, way by way.
 
 A row that comes, goes or gets another end changes the ways that begin at rows which look at its place:
 of every row it is known up to which place its ways have looked (its reach). These are followed twice,
@@ -40,9 +41,10 @@ from slackwater.kernels.slabs import Changes, Slabs
 from slackwater.operators.differences import difference
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
-from slackwater.plan.arithmetic import Unfit, Values, compiled
+from slackwater.plan.arithmetic import Unfit
 from slackwater.plan.evaluation import Formula, NoValue
 from slackwater.plan.matching import columns_in
+from slackwater.plan.programs import Programs, programs
 from slackwater.punctuations import Punctuation
 from slackwater.state import sweep_after
 from slackwater.times import BEGIN, INF
@@ -57,6 +59,8 @@ Read = Callable[[str], pl.Series]
 
 _PLACE, _VS, _VE, _PAYLOAD = range(4)
 _NONE = np.empty(0, dtype=np.int64)
+_LONG = 32
+"""programs of more steps than the compiled code has room on its stacks are left to polars"""
 
 
 @dataclass(slots=True)
@@ -82,28 +86,15 @@ class _Expression:
     dtype: pl.DataType
     formula: Formula = field(init=False)
     columns: list[str] = field(init=False)
-    values: Values | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "formula", Formula(self.expression, self.schema, self.who))
         # a frame without columns has no rows
         object.__setattr__(self, "columns", columns_in([self.expression]) or ["end"])
-        try:
-            values = compiled(self.expression, self.schema, self.dtype)
-        except Unfit:
-            object.__setattr__(self, "values", None)
-        else:
-            object.__setattr__(self, "values", values)
 
     def over(self, read: Read) -> pl.Series:
         """Its values."""
         known = [read(name) for name in self.columns]
-        if self.values is not None and not any(each.null_count() for each in known):
-            arrays = {name: each.to_numpy() for name, each in zip(self.columns, known, strict=True)}
-            try:
-                return column_of("", self.values(arrays))
-            except Unfit:
-                pass
         named = [each.alias(n) for n, each in zip(self.columns, known, strict=True)]
         frame = framed(named, len(known[0]))
         try:
@@ -111,6 +102,61 @@ class _Expression:
         except NoValue as problem:
             # it is about a way and a row, and not about a row of the batch alone
             raise OperatorError(problem.fact, detail=problem.detail, hint=problem.hint) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Condition and registers as programs, over integers and floats that are always there."""
+
+    programs: Programs
+    targets: Ints
+    """of each register, its place among those of integers; of one of floats, from -1 down"""
+    i_move: Ints
+    f_move: npt.NDArray[np.float64]
+    i_first: Ints
+    f_first: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, node: nodes.Automaton, moves: pl.DataFrame) -> _Plain:
+        """Unfit if there is more to it."""
+        firsts = {name: first for name, (first, _) in node.registers.items()}
+        named: list[tuple[int, dict[str, pl.Series]]] = [(0, firsts), (1, moves.to_dict())]
+        loads = {"begin": (2, 0), "end": (2, 1)}
+        tables: list[dict[pl.DataType, list[pl.Series]]] = []
+        for table, columns in named:
+            by_type: dict[pl.DataType, list[pl.Series]] = {pl.Int64(): [], pl.Float64(): []}
+            for name, column in columns.items():
+                if column.dtype in by_type and not column.null_count():
+                    loads[name] = table, len(by_type[column.dtype])
+                    by_type[column.dtype].append(column)
+                elif table == 0:
+                    raise Unfit
+            tables.append(by_type)
+        targets = [
+            loads[name][1] if first.dtype == pl.Int64 else -1 - loads[name][1]
+            for name, first in firsts.items()
+        ]
+        updates = [(update, first.dtype) for first, update in node.registers.values()]
+        wanted = programs([(node.where, pl.Boolean()), *updates], node.step_schema, loads)
+        if np.diff(wanted.ends).max() > _LONG:
+            raise Unfit
+        first, move = tables
+        return cls(
+            wanted,
+            np.array(targets, dtype=np.int64),
+            _table(move[pl.Int64()], moves.height, np.int64),
+            _table(move[pl.Float64()], moves.height, np.float64),
+            _table(first[pl.Int64()], 1, np.int64)[0],
+            _table(first[pl.Float64()], 1, np.float64)[0],
+        )
+
+
+def _table(columns: list[pl.Series], rows: int, dtype: Any) -> npt.NDArray[Any]:
+    """The values of columns, row by row."""
+    values = np.empty((rows, len(columns)), dtype=dtype)
+    for i, column in enumerate(columns):
+        values[:, i] = column.to_numpy()
+    return values
 
 
 @dataclass(slots=True)
@@ -144,6 +190,8 @@ class Automaton:
     """the further columns of the transitions, in that order"""
     registers: list[_Expression] = field(init=False)
     condition: _Expression | None = field(init=False)
+    plain: _Plain | None = field(init=False)
+    """condition and registers, if compiled code can compute them"""
 
     def __post_init__(self) -> None:
         node = self.node
@@ -176,6 +224,11 @@ class Automaton:
         condition = None if where is None else _Expression(where, schema, who, yes)
         put(self, "condition", condition)
 
+        try:
+            put(self, "plain", _Plain.of(node, self.moves))
+        except Unfit:
+            put(self, "plain", None)
+
     def open(self) -> State:
         """No rows."""
         node, schema = self.node, self.node.input.schema
@@ -198,7 +251,13 @@ class Automaton:
         was, places = self._ways(state, *asked)
         state.rows.merge(changes)
         said, now = self._ways(state, *asked, known=places)
-        return Batch.concat([said, difference(was, now)]) if was.rows else Batch.concat([said, now])
+        changed = difference(was, now) if was.rows else now
+        if not changed.rows:
+            return said
+        # one chunk behind the other: to lay them together takes longer than all that is done with them
+        times = ("vs", "old_ve", "new_ve")
+        vs, old_ve, new_ve = (np.concatenate([getattr(said, t), getattr(changed, t)]) for t in times)
+        return Batch(vs, old_ve, new_ve, said.payload.vstack(changed.payload))
 
     def _changes(self, state: State, rows: Batch) -> Changes:
         """Which rows come and go, by place; of those without a place it is the first."""
@@ -216,6 +275,10 @@ class Automaton:
             new = state.payloads.take(np.arange(known, len(state.payloads)))
             state.symbols = np.concatenate([state.symbols, self.symbols.find(new)])
         gone, come = rows.old_ve > rows.vs, rows.new_ve > rows.vs
+        if not self.node.keys and not gone.any() and (place[1:] > place[:-1]).all():
+            # they come in order: there is nothing to be netted
+            there = np.column_stack((place, rows.vs, rows.new_ve, number))
+            return Changes(key, there, np.ones(len(key), dtype=np.int64))
         columns = tuple(
             np.concatenate([before[gone], after[come]])
             for before, after in (
@@ -248,11 +311,52 @@ class Automaton:
         is_known = np.isin(begin, known)[ways.origin]
         if not is_known.any():
             return self._said(state, ways, of, begin), Batch.empty(self.node.schema)
-        parts = (_those(ways, np.flatnonzero(mask)) for mask in (~is_known, is_known))
-        new, old = (self._said(state, part, of, begin) for part in parts)
+        # rows are in order of their places, and so are ways: as a rule those that go on come first
+        first = int(np.count_nonzero(is_known))
+        which: tuple[Any, Any] = slice(first, None), slice(first)
+        if not is_known[:first].all():
+            which = np.flatnonzero(~is_known), np.flatnonzero(is_known)
+        new, old = (self._said(state, _those(ways, each), of, begin) for each in which)
         return new, old
 
     def _followed(self, state: State, row: Ints, key: Ints, begin: Ints) -> _Ways:
+        """All ways from these rows on."""
+        if self.plain is not None and self.start >= 0:
+            found = self._at_once(self.plain, state, row, key)
+            if found is not None:
+                return found
+        return self._by_columns(state, row, key, begin)
+
+    def _at_once(self, plain: _Plain, state: State, row: Ints, key: Ints) -> _Ways | None:
+        """The same by compiled code alone; none if polars must compute something."""
+        slabs, room = state.rows, 8 * len(row) + 64
+        done = np.zeros(3, dtype=np.int64)
+        wide, real = len(plain.i_first), len(plain.f_first)
+        tables: list[npt.NDArray[Any]] = [np.empty((0, kernel.WAY), dtype=np.int64)]
+        tables += [np.empty((0, wide), dtype=np.int64), np.empty((0, real), dtype=np.float64)]
+        why = kernel.FULL
+        while why == kernel.FULL:
+            larger = [np.empty((room, each.shape[1]), dtype=each.dtype) for each in tables]
+            for before, now in zip(tables, larger, strict=True):
+                now[: done[2]] = before[: done[2]]
+            tables, room = larger, 2 * room
+            why = kernel.follow(
+                slabs.start, slabs.size, slabs.rows, slabs.count, state.symbols, self.first, self.after,
+                row, key, self.start, *plain.programs, plain.targets, plain.i_move, plain.f_move,
+                plain.i_first, plain.f_first, *tables, done,
+            )  # fmt: skip
+        if why == kernel.UNFIT:
+            return None
+        ways, whole, reals = (each[: done[2]] for each in tables)
+        registers = [
+            column_of("", np.ascontiguousarray(whole[:, t] if t >= 0 else reals[:, -1 - t]))
+            for t in plain.targets.tolist()
+        ]
+        columns = (np.ascontiguousarray(ways[:, i]) for i in range(kernel.HINT))
+        origin, end, at, vs, ve, copies = columns
+        return _Ways(origin, end, at, vs, ve, copies, registers)
+
+    def _by_columns(self, state: State, row: Ints, key: Ints, begin: Ints) -> _Ways:
         """All ways from these rows on, one place further each time."""
         slabs = state.rows
         registers = [first.new_from_index(0, len(row)) for first, _ in self.node.registers.values()]
@@ -366,10 +470,14 @@ class Automaton:
         return Description(state_rows=state.rows.total)
 
 
-def _those(ways: _Ways, which: Ints) -> _Ways:
+def _those(ways: _Ways, which: Any) -> _Ways:
+    """Some of the ways: these, or a slice."""
+    registers = [
+        each[which] if isinstance(which, slice) else each.gather(which) for each in ways.registers
+    ]
     return _Ways(
         ways.origin[which], ways.end[which], ways.state[which], ways.vs[which], ways.ve[which],
-        ways.copies[which], [each.gather(which) for each in ways.registers],
+        ways.copies[which], registers,
     )  # fmt: skip
 
 

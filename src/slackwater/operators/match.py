@@ -19,7 +19,7 @@ Propagate: cti(t), or the start of what may still go or come before it, if that 
 come and go. What ends with them starts at t or later. But a pattern that may go on behind a match, or
 give up what it had begun, may take back a match that started before; and if matches may not overlap, one
 that is found late takes back those that began behind it. Such matches, and the reach of what they depend
-on, are listed: `Open`. A promise about key columns is not passed on.
+on, are listed: `Open`. Promises about key columns alone do the same to the keys that they speak of.
 
     A B* C    in:   A [0, 9)   C [4, 13)                            B [2, 11)    cti(5)
               out:             A C: [4, 9)                          A B C: as A C, with B in its measures
@@ -29,6 +29,7 @@ Issue 7 (patterns); paper 3 section 5.1 for a native operator beside the loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,12 +42,13 @@ from slackwater.events import Batch
 from slackwater.kernels import matching
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import Changes, Slabs
+from slackwater.operators.closing import about, frontiers, matched, shortened
 from slackwater.operators.differences import difference
 from slackwater.operators.matches import Found, Matcher, Rows
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.matching import PAST_LAST_ROW, decides_by_one_row
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import sweep_after
 from slackwater.times import BEGIN, INF
 
@@ -279,6 +281,29 @@ class Match:
         promised = int(state.open.since.min()) if len(state.open.key) else cti
         return Answer((Punctuation(min(cti, promised)),))
 
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Groups are closed: as with a cti, of each by itself; those closed for ever are forgotten."""
+        if not self.node.keys:
+            return Answer()
+        found = matched(state.keys, about(told, self.node.keys, state.cti))
+        key, until = frontiers(found)
+        if not len(key):
+            return Answer(tuple(each.promise for each in found))
+        self._admit(state)
+        which = np.minimum(np.searchsorted(key, state.open.key), len(key) - 1)
+        is_closed = key[which] == state.open.key
+        state.open = state.open.where(~is_closed | (state.open.reach >= until[which]))
+        gone = key[until == INF]
+        state.rows.total -= int(state.rows.size[gone].sum())
+        state.rows.size[gone] = 0
+        state.floor[gone] = INF
+        state.open = state.open.where(~np.isin(state.open.key, gone))
+        which = np.minimum(np.searchsorted(key, state.open.key), len(key) - 1)
+        is_closed = key[which] == state.open.key
+        limit = until.copy()
+        np.minimum.at(limit, which[is_closed], state.open.since[is_closed])
+        return Answer(shortened(found, key, limit))
+
     def _sweep(self, state: State) -> None:
         """Forget the rows that nothing depends on any more, and their groups and payloads."""
         slabs, count, cti = state.rows, len(state.keys), state.cti
@@ -286,7 +311,7 @@ class Match:
         searched = self._search(state, every, np.full(count, BEGIN), np.full(count, INF))
         last, shown = searched.found.reach.copy(), self._shown(searched)
         last[shown] = np.maximum(last[shown], searched.found.until[shown])
-        since = kernel.begun_again(searched.of, searched.rows.vs, last, cti, count)
+        since = kernel.begun_again(searched.of, searched.rows.vs, searched.found.reach, last, cti, count)
         slabs.total -= kernel.forget_before(slabs.start, slabs.size, slabs.room, slabs.rows, since)
         state.floor[:count] = np.maximum(state.floor[:count], since)
         state.swept = cti

@@ -6,7 +6,7 @@ time, some 0.1 ms, and looking for overflow in 128 bits, which takes several tim
 expression itself. What would not be the same is left to polars: `Unfit` says so of an expression, or of
 values: where an integer would not fit, where NaN is compared, where something is missing.
 
-`compiled` is for who has arrays, `in_arrays` for who has rows: of these, strings may be compared, too.
+Who goes row by row in a compiled loop wants programs instead (plan/programs.py).
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Arithmetic", "Unfit", "compiled", "constant_in", "in_arrays"]
+__all__ = ["Arithmetic", "Unfit", "constant_in", "in_arrays", "tree_of"]
 
 Array = npt.NDArray[Any]
 Values = Callable[[Mapping[str, Array]], Any]
 Arithmetic = Callable[[pl.DataFrame], Array | None]
 """the values of an expression over rows; None if polars must be asked"""
 
-Types = Mapping[pl.DataType, str]
-_TYPES: Types = {pl.Int64(): "int", pl.Float64(): "float", pl.Boolean(): "bool"}
-_OF_ROWS: Types = {pl.Int64(): "int", pl.Boolean(): "bool", pl.String(): "text"}
+_TYPES: Mapping[pl.DataType, str] = {pl.Int64(): "int", pl.Boolean(): "bool", pl.String(): "text"}
 """floats are left out: where there are two zeros, expressions see one"""
 _SUMS: dict[str, Callable[[Any, Any], Any]] = {
     "Plus": np.add,
@@ -51,20 +49,6 @@ class Unfit(Exception):
     """Polars must do it."""
 
 
-def compiled(expression: pl.Expr, schema: pl.Schema, dtype: pl.DataType) -> Values:
-    """What computes an expression of that type from arrays of its columns.
-
-    >>> schema = pl.Schema({"m": pl.Int64, "step": pl.Int64})
-    >>> f = compiled(pl.col("m") + pl.col("step") * 2, schema, pl.Int64())
-    >>> f({"m": np.array([1, 2]), "step": np.array([3, -1])}).tolist()
-    [7, 0]
-    """
-    values, kind, is_column = _compiled(_tree(expression), schema, _TYPES)
-    if not is_column or _TYPES.get(dtype) != kind:
-        raise Unfit
-    return values
-
-
 def in_arrays(expression: pl.Expr, schema: pl.Schema) -> Arithmetic | None:
     """The expression as a function of rows, if it is of that kind.
 
@@ -76,7 +60,7 @@ def in_arrays(expression: pl.Expr, schema: pl.Schema) -> Arithmetic | None:
     """
     plain = expression.meta.undo_aliases()
     try:
-        values, kind, is_column = _compiled(_tree(plain), schema, _OF_ROWS)
+        values, kind, is_column = _compiled(tree_of(plain), schema)
     except Unfit:
         return None
     if not is_column or kind not in {"int", "bool"}:
@@ -105,7 +89,7 @@ def constant_in(expression: pl.Expr) -> pl.Series | None:
     if not plain.meta.is_literal():
         return None
     try:
-        tree = _tree(plain)
+        tree = tree_of(plain)
     except Unfit:
         return None
     match tree:
@@ -114,7 +98,7 @@ def constant_in(expression: pl.Expr) -> pl.Series | None:
     return None
 
 
-def _tree(expression: pl.Expr) -> Any:
+def tree_of(expression: pl.Expr) -> Any:
     """What an expression is, by polars' account; what has a function of Python in it has none."""
     try:
         return json.loads(expression.meta.serialize(format="json"))
@@ -122,15 +106,15 @@ def _tree(expression: pl.Expr) -> Any:
         raise Unfit from problem
 
 
-def _compiled(tree: Any, schema: pl.Schema, types: Types) -> tuple[Values, str, bool]:
+def _compiled(tree: Any, schema: pl.Schema) -> tuple[Values, str, bool]:
     """What computes a part, of which kind, and whether any column has a part in it."""
     match tree:
-        case {"Column": str(name)} if schema.get(name) in types:
-            return lambda columns: columns[name], types[schema[name]], True
+        case {"Column": str(name)} if schema.get(name) in _TYPES:
+            return lambda columns: columns[name], _TYPES[schema[name]], True
         case {"Literal": {"Scalar": {"String": str(text)}}}:
             return lambda _: text, "text", False
         case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
-            values, kind, is_column = _compiled(inner, schema, types)
+            values, kind, is_column = _compiled(inner, schema)
             if kind != "bool" or not is_column:
                 raise Unfit
             return lambda columns: np.logical_not(values(columns)), "bool", True
@@ -141,7 +125,7 @@ def _compiled(tree: Any, schema: pl.Schema, types: Types) -> tuple[Values, str, 
         case {"Literal": {"Dyn": {"Float": float(value)}} | {"Scalar": {"Float64": float(value)}}}:
             return lambda _: np.float64(value), "float", False
         case {"BinaryExpr": {"left": left, "op": str(operation), "right": right}}:
-            sides = _compiled(left, schema, types), _compiled(right, schema, types)
+            sides = _compiled(left, schema), _compiled(right, schema)
             return _combined(operation, *sides)
     raise Unfit
 
