@@ -65,6 +65,18 @@ BODIES: dict[str, Body] = {
     "the same history": lambda g: (
         g.sort("v").align(1).cleanse().finalize(9).punctuate(lateness=9).consistency("strong")
     ),
+    "match": lambda g: g.match(
+        "A B*",
+        where={"B": sw.col("v") >= sw.previous("v")},
+        within=4,
+        n=sw.matched().count(),
+        last=sw.matched("B").last("v"),
+    ),
+    "automaton": lambda g: sw.automaton(
+        g.select("v", symbol=pl.when(sw.col("x") > 0).then(pl.lit("a")).otherwise(pl.lit("b"))),
+        [("s", "q", "a"), ("q", "q", "b"), ("q", "f", "a")],
+        start="s",
+    ),
     "latency": lambda g: g.aggregate(n=sw.count()).latency(sw.ORDER_PRESERVING),
     "merge": lambda g: sw.merge(g.where(sw.col("v") > 0), g.where(sw.col("v") > 0)),
     "fixpoint": _derived,
