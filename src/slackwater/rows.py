@@ -181,10 +181,10 @@ def read_committed(
     called as it is. At most `per_batch` batches are read at once.
 
     With `aligned` the stream brings tokens along: each batch says of which batches of the queries before
-    it is the answer. Of all aligned streams that a query reads, those of topics included, it takes in what
-    is before the last token on which they agree, and holds the rest: what it shows is the answer to one
-    prefix of the input that they come from (docs/consistency.md). One batch is then read at once, unless
-    `per_batch` says more, so that no token is passed over.
+    it is the answer. Of all aligned streams that a query reads, those of topics included, it takes in
+    what is before the last token on which they agree, and holds the rest: what it shows is the answer to
+    one prefix of the input that they come from (docs/consistency.md). One batch is then read at once,
+    unless `per_batch` says more, so that no token is passed over.
 
     >>> read_committed("answers/left", aligned=True).frame
     Committed(directory='answers/left', per_batch=1)
