@@ -8,14 +8,15 @@ READY := .venv/.ready
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test laws laws-spark kills failover soak check types bench bench-operators bench-promises bench-merge bench-recursion bench-consistency bench-spark lock clean
+.PHONY: help setup java demo test laws laws-spark kills bank failover soak check types bench bench-operators bench-promises bench-merge bench-recursion bench-consistency bench-spark lock clean
 
 help:
 	@echo 'make demo    run examples/flights.py'
 	@echo 'make test    run the tests, the doctests and the snippets of README.md and docs/'
 	@echo 'make laws    the laws, 2,000 examples for every operator and output latency; the theorems'
 	@echo 'make laws-spark  the laws on Spark, every case, EXAMPLES=3 of each'
-	@echo 'make kills   kill the driver of a query on Spark twenty times, and both executors of another'
+	@echo 'make kills   kill the driver of a query on Spark twenty times, both executors of another, four queries at once'
+	@echo 'make bank    the bank test on Spark with ROWS=1000000: in one query, and in seven that meet in directories'
 	@echo 'make failover  three replicas on Spark, two killed, and the answer that goes on'
 	@echo 'make soak    a query on Spark for MINUTES=20 at a steady rate, and what memory it takes'
 	@echo 'make check   lint, format, types, layers'
@@ -57,12 +58,17 @@ EXAMPLES ?= 3
 laws-spark: java $(READY)
 	@SLACKWATER_SPARK_EXAMPLES=$(EXAMPLES) POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 0 tests/spark/test_laws_on_spark.py
 
+ROWS ?= 1000000
+bank: java $(READY)
+	@$(BIN)/python examples/bank.py spark $(ROWS)
+	@$(BIN)/python -m examples.bank_apart $(ROWS)
+
 SECONDS_OF ?= 60
 failover: java $(READY)
 	@$(BIN)/python examples/failover.py $(SECONDS_OF)
 
 kills: java $(READY)
-	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -s -n 0 tests/spark/test_exactly_once.py tests/spark/test_cluster.py
+	@SLACKWATER_KILLS=20 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -s -n 0 tests/spark/test_exactly_once.py tests/spark/test_cluster.py tests/spark/test_aligned_kills.py
 
 MINUTES ?= 20
 soak: java $(READY)

@@ -366,12 +366,17 @@ class Query:
     # Seeing and running
 
     def explain(
-        self, *, format: Literal["text", "mermaid", "stages"] = "text", buckets: int | None = None
+        self,
+        *,
+        format: Literal["text", "mermaid", "stages"] = "text",
+        buckets: int | None = None,
+        inputs: Mapping[Query, Unread] | None = None,
     ) -> str:
         """The plan, with what is known of every stream in it; or the stages in which Spark runs it.
 
         Stages are shown with what is exchanged by which columns, or broadcast; with `buckets`, also with
-        how many of so many have work to do. What is aggregated per bucket first is shown so.
+        how many of so many have work to do. What is aggregated per bucket first is shown so. With the
+        `inputs` that it is going to be started with, which of them wait for each other's tokens.
 
         >>> import slackwater as sw
         >>> s = sw.stream({"a": int}, name="s", properties=sw.StreamProperties(ordered=True))
@@ -392,14 +397,24 @@ class Query:
             Aggregate n = Count(), per bucket
         stage 2, 1 of 8 buckets: Aggregate in one bucket
             Aggregate n = Sum(col("n"))
+        >>> t = sw.stream({"a": int}, name="t")
+        >>> read = {each: sw.read_committed("answer", aligned=True) for each in (s, t)}
+        >>> print(s.join(t, on="a").explain(format="stages", inputs=read))
+        up to the last common token: s, t
+        stage 1: s by a; t by a
+            Join inner on a
         """
         if format == "stages":
-            return explain.stages(self.node, buckets)
+            given = _given({} if inputs is None else inputs)
+            aligned = [source.stream_name for source, each in given.items() if each.aligned]
+            return explain.stages(self.node, buckets, aligned)
         formats = {"text": explain.text, "mermaid": explain.mermaid}
         if format not in formats:
             raise PlanError(f"explain: unknown format {format!r}", hint="text, mermaid or stages")
         if buckets is not None:
             raise PlanError(f"explain: {format} has no buckets", hint="format='stages' has")
+        if inputs is not None:
+            raise PlanError(f"explain: {format} is of any inputs", hint="format='stages' looks at them")
         return formats[format](self.node)
 
     def run(

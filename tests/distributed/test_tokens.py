@@ -14,15 +14,15 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.distributed.test_rehearsal import restored
 
 import slackwater as sw
-from slackwater.distributed.bucket import Standing
+from slackwater.distributed.bucket import Bucket, Remembered, Standing
 from slackwater.distributed.parcels import spread
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.rehearsal import Part, Rehearsal
 from slackwater.distributed.tokens import agreement, require_shared
 from slackwater.errors import OperatorError
+from slackwater.persistence import decode, encode
 from slackwater.plan.nodes import Source
 from slackwater.policies import Progress
 from slackwater.punctuations import Punctuation
@@ -124,10 +124,18 @@ class Query:
         progress = {each: Progress(partitions=len(of), origins=of) for each, of in origins.items()}
         waiting = list(origins) if aligned else []
         self.program: Program = program_of(query.node, buckets=2, progress=progress, aligned=waiting)
-        self.work = Rehearsal(self.program, meddle=lambda bucket: restored(self.program, bucket))
+        self.work = Rehearsal(self.program, meddle=self._restored)
         self.topic = Topic([[] for _ in range(partitions)])
         self.token: dict[str, int] = {}
         self.standings: list[Standing] = []
+
+    def _restored(self, bucket: Bucket) -> Bucket:
+        """Written down and read back, with what waits."""
+        fresh = Bucket(self.program, bucket.stage, bucket.number)
+        state = decode(encode(bucket.remembered()))
+        assert isinstance(state, Remembered)
+        fresh.restore(state)
+        return fresh
 
     def step(self, parts: list[Part], rows: dict[Source, dict[str, sw.Batch]] | None = None) -> None:
         said = self.work.batch(rows or {}, parts=parts)

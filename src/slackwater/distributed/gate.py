@@ -171,14 +171,14 @@ class Gate:
             if silent or not self._lines[name]:
                 of = f", partition {silent[0]}" if silent else ""
                 return f"{name}{of}: no token yet"
-        if not self.held_rows:
+        lines = [
+            (f"{name}, partition {origin}", len(line.tokens))
+            for name, of in self._lines.items()
+            for origin, line in of.items()
+        ]
+        if all(tokens == 1 for _, tokens in lines):
             return ""
-        lines = (
-            (name, origin, self._lines[name][origin])
-            for name in self._lines
-            for origin in self._lines[name]
-        )
-        behind = [f"{name}, partition {origin}" for name, origin, line in lines if len(line.tokens) < 2]
+        behind = [name for name, tokens in lines if tokens == 1]
         return f"{(behind or ['aligned streams'])[0]}: the next token"
 
     @property

@@ -151,6 +151,12 @@ class Store:
         program = self._program()
         return None if program is None else int(program["buckets"])
 
+    @property
+    def name(self) -> str | None:
+        """Of the query; None before the first start."""
+        program = self._program()
+        return None if program is None else str(program["query"])
+
     def _program(self) -> dict[str, Any] | None:
         if not self._directory.has("program.json"):
             return None
@@ -284,6 +290,17 @@ class Store:
             return BEGIN
         promise = (self.record(batch - 1) or {}).get("promises", {}).get(source)
         return None if promise is None else int(promise)
+
+    def is_whole(self, batch: int) -> bool:
+        """Whether all buckets can be built as they were behind that batch."""
+        places = (self.record(batch) or {}).get("links", {})
+        try:
+            for place in places:
+                stage, _, bucket = place.partition("/")
+                self.past(Place(int(stage), int(bucket)), batch)
+        except OperatorError:
+            return False
+        return bool(places)
 
     def last_record(self) -> dict[str, Any] | None:
         """That of the last batch."""

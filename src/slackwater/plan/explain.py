@@ -8,6 +8,7 @@ the operators that the dial stands for in their places.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -77,12 +78,13 @@ def mermaid(root: Node) -> str:
     return "\n".join(lines)
 
 
-def stages(root: Node, buckets: int | None = None) -> str:
+def stages(root: Node, buckets: int | None = None, aligned: Sequence[str] = ()) -> str:
     """The stages that Spark runs: what enters each, by which columns, and what runs in it.
 
-    With a number of buckets, also how many of them have work to do.
+    With a number of buckets, also how many of them have work to do; with the names of sources that are
+    aligned, that these wait for each other.
     """
-    lines: list[str] = []
+    lines = [f"up to the last common token: {', '.join(aligned)}"] if aligned else []
     found = cut(preaggregated(rewritten(root)))
     for described, stage in zip(found.describe(buckets), found.stages, strict=True):
         lines.append(described)

@@ -31,9 +31,11 @@ from slackwater.spark.kafka_sink import Kafka
 from slackwater.spark.memory import Memory
 from slackwater.spark.parquet import Parquet, aligned, committed, scan
 from slackwater.spark.receiving import Keyed, Sink
+from slackwater.spark.snapshots import At, snapshot
 from slackwater.times import show
 
 __all__ = [
+    "At",
     "Callback",
     "Console",
     "Delta",
@@ -45,6 +47,7 @@ __all__ = [
     "aligned",
     "committed",
     "scan",
+    "snapshot",
 ]
 
 
