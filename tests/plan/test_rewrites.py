@@ -68,6 +68,10 @@ BODIES: dict[str, Body] = {
     "latency": lambda g: g.aggregate(n=sw.count()).latency(sw.ORDER_PRESERVING),
     "merge": lambda g: sw.merge(g.where(sw.col("v") > 0), g.where(sw.col("v") > 0)),
     "fixpoint": _derived,
+    "match": lambda g: g.match(
+        "A B", where={"B": sw.col("v") > sw.previous("v")}, within=5, n=sw.matched("B").last("v")
+    ),
+    "automaton": lambda g: sw.automaton(g.select("v", w="v"), [(0, 1, 1), (1, 1, 2)], start=0),
     "shared nodes": _over_itself,
     "nested": _nested,
     "nested without keys": lambda g: g.group_by().apply(lambda h: h.aggregate(n=sw.count())),
