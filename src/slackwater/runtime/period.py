@@ -4,8 +4,8 @@ The cumulative latency of a period is the latency of tokens, which falls as ther
 the time between two of them, which grows: a valley. The way down is felt for: a period is kept for some
 tokens, their median is compared with that of the last period, and the next step goes on in the same
 direction, or back and half as far. At the bottom the steps stay small, but do not end, for the bottom
-may move. A backlog that keeps growing says that the system does not keep up: then the period grows,
-whatever the latency.
+may move. A backlog that grows from each token to the next says that the system does not keep up: then
+the period grows, whatever the latency.
 
 Paper 5 sections 4.2 (modify it at runtime) and 6.2 (cumulative latency).
 """
@@ -13,6 +13,7 @@ Paper 5 sections 4.2 (modify it at runtime) and 6.2 (cumulative latency).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from slackwater.levels import Adaptive
@@ -23,8 +24,6 @@ _HEARD = 7
 """tokens by which a period is judged"""
 _WIDE, _NARROW = 2.0, 1.19
 """the longest step, and the shortest"""
-_GROWTH = 1.1
-"""a backlog has grown if there is so much more of it"""
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class Period:
             return
         # those that entered under the last period do not count
         latency = median(self.heard[2:])
-        is_behind = self.backlogs[0] and self.backlogs[-1] > _GROWTH * self.backlogs[0]
+        is_behind = all(before < after for before, after in pairwise(self.backlogs))
         self.heard.clear()
         self.backlogs.clear()
         if is_behind:
