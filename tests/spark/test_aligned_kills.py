@@ -39,7 +39,7 @@ def test_all_queries_may_be_killed_at_any_moment(tmp_path: Path) -> None:
                 )
             try:
                 if kill < KILLS:
-                    until = time.monotonic() + 300
+                    until = time.monotonic() + 900
                     while _commits(tmp_path) < before + 3 and driver.poll() is None:
                         assert time.monotonic() < until, disturbed.log(tmp_path)
                         time.sleep(0.01)
