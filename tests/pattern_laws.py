@@ -92,6 +92,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "fixpoint unless linked": two(
         lambda a, b: sw.fixpoint(lambda r: _unless_linked(r, a, b), schema=SCHEMA)
     ),
+    "automaton": one(
+        lambda s: sw.automaton(
+            s.select("v", "k"), [("s", "q", "a"), ("q", "q", "b"), ("q", "f", "a")], start="s"
+        )
+    ),
     "where": one(lambda s: s.where(sw.col("v") > 0)),
     "select, renamed": one(lambda s: s.select(w="v", key="k")),
     "select, computed": one(lambda s: s.select("k", double=sw.col("v") * 2)),
