@@ -77,6 +77,8 @@ def test_what_is_no_pattern_is_refused(write: Any, fact: str) -> None:
         (sw.between(-128, 127), pl.Int8(), Range()),
         (Constant(2), pl.Float64(), Constant(2.0)),
         (sw.between(Decimal(1), Decimal(2)), pl.Decimal(10, 2), Range(Decimal("1.00"), Decimal("2.00"))),
+        (sw.one_of([2], [1, None], [2]), pl.List(pl.Int64()), OneOf(([1, None], [2]))),
+        (Constant({"x": [1]}), pl.Struct({"x": pl.List(pl.Int64())}), Constant({"x": [1]})),
     ],
 )
 def test_a_pattern_takes_the_type_of_its_column(

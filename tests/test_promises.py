@@ -5,7 +5,9 @@ The laws take small domains, go through every payload and time, and ask which bo
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.errors import InvalidStream
 from slackwater.events import Batch, Control, Element
 from slackwater.patterns import ANY, Constant, Pattern, Range, holds
 from slackwater.persistence import Encoded, decode, encode
@@ -42,6 +45,39 @@ def test_a_closed_value_has_a_frontier_of_its_own() -> None:
     assert _frontier(promises, a=[6, 7, 8], b=[0, 0, 0]) == [3, INF, 9]
     assert _frontier(promises, a=[7]) == [INF]
     assert _frontier(promises, b=[7]) == [3]
+
+
+DAY = dt.datetime(2026, 1, 1)
+ORDERED: list[tuple[pl.DataType, Any]] = [
+    (pl.Int64(), 3),
+    (pl.UInt64(), 3),
+    (pl.Float32(), 3.0),
+    (pl.Decimal(38, 2), Decimal("1.10")),
+    (pl.String(), "a"),
+    (pl.Binary(), b"a"),
+    (pl.Date(), DAY.date()),
+    (pl.Time(), DAY.time().replace(hour=3)),
+    (pl.Datetime("ms"), DAY),
+    (pl.Datetime("ns"), DAY),
+    (pl.Datetime("us", "UTC"), DAY.replace(tzinfo=dt.UTC)),
+    (pl.Duration("us"), dt.timedelta(1)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "value"), ORDERED)
+def test_a_range_without_an_end_is_told_as_it_was(dtype: pl.DataType, value: Any) -> None:
+    """The integer that stands for no end is no time that Python has."""
+    for drawn in (sw.between(value, None), sw.between(None, value), sw.between(None, None)):
+        told = punctuation(t=drawn).fitted({"t": dtype})
+        assert _told(told, schema=pl.Schema({"t": dtype})).punctuations() == [told]
+
+
+def test_who_breaks_a_promise_about_all_later_times_is_told_which() -> None:
+    late = sw.stream({"at": dt.datetime}, name="late")
+    running = late.open()
+    running.push(late, [punctuation(at=sw.between(DAY, None))])
+    with pytest.raises(InvalidStream, match=r"breaks the promise .*between\(datetime.*, None\)"):
+        running.push(late, [sw.insert(1, None, at=DAY)])
 
 
 def test_a_key_is_closed_when_two_promises_leave_no_value_of_another_column_out() -> None:

@@ -247,11 +247,16 @@ class Spans:
                 frame = self.keys.take(some[:, 0] >> 1).with_columns(values)
             found.append(Closings(frame.select(list(self.schema)), some[:, 3].copy()))
         wide = run[~is_value]
-        ends = [of_places("", np.ascontiguousarray(wide[:, i]), dtype).to_list() for i in (1, 2)]
         least, greatest = _domain(dtype)
+        no_end = wide[:, 1] <= least, wide[:, 2] >= greatest
+        # what stands for no end is no value that Python has, of times at least
+        ends = [
+            of_places("", np.where(none, 0, wide[:, i]), dtype).to_list()
+            for i, none in enumerate(no_end, 1)
+        ]
         others = self.keys.take(wide[:, 0] >> 1).rows(named=True) if self.keys.schema else None
         for i, (low, high) in enumerate(zip(*ends, strict=True)):
-            drawn = Range(None if wide[i, 1] <= least else low, None if wide[i, 2] >= greatest else high)
+            drawn = Range(None if no_end[0][i] else low, None if no_end[1][i] else high)
             columns: dict[str, Pattern] = {self.along: drawn}
             if others is not None:
                 columns |= {name: Constant(value) for name, value in others[i].items()}

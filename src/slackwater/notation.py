@@ -89,7 +89,7 @@ def read_patterns(text: str, schema: Mapping[str, pl.DataType]) -> dict[str, Pat
     """
     try:
         said = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise InvalidElement("a pattern is not JSON", detail=text) from problem
     if not isinstance(said, dict):
         raise InvalidElement("a pattern is not an object of JSON", detail=text)

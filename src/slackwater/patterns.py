@@ -151,7 +151,7 @@ def between(low: Any, high: Any, closed: Closed = "both") -> Pattern:
       detail: it would hold no value
       hint: the lower end comes first; None stands for no end
     """
-    if closed not in _CLOSED:
+    if closed not in tuple(_CLOSED):  # by ==, whatever it is
         raise InvalidElement(
             f"{closed!r} does not say which ends belong to a range", hint=f"one of {', '.join(_CLOSED)}"
         )
@@ -172,7 +172,11 @@ def between(low: Any, high: Any, closed: Closed = "both") -> Pattern:
     try:
         swapped, same = _order(low) > _order(high), _order(low) == _order(high)
     except TypeError as problem:
-        raise InvalidElement(f"the ends of {drawn!r} are of different types") from problem
+        raise InvalidElement(
+            f"the ends of {drawn!r} are of different types",
+            detail=f"{type(low).__name__} and {type(high).__name__}",
+            hint="both are of the type of the column",
+        ) from problem
     if swapped or (same and closed != "both"):
         raise InvalidElement(
             f"a range cannot end before it begins: {drawn!r}",
@@ -223,10 +227,15 @@ def _listed(patterns: Iterable[Pattern]) -> Pattern:
 
 def _of_values(values: Iterable[Any]) -> Pattern:
     """The pattern of values that differ."""
+    values = [*values]
     try:
         ordered = sorted(values, key=place)
     except TypeError as problem:
-        raise InvalidElement("the values of a list are of different types") from problem
+        raise InvalidElement(
+            "the values of a list are of different types",
+            detail=", ".join(map(repr, values)),
+            hint="all of them are of the type of the column",
+        ) from problem
     if not ordered:
         return EMPTY
     return Constant(ordered[0]) if len(ordered) == 1 else OneOf(tuple(ordered))
@@ -271,7 +280,8 @@ def _fitted_value(value: Any, name: str, dtype: pl.DataType) -> Any:
         least, greatest = _limits(dtype)
         if least <= value <= greatest:
             return value
-    return payload_frame([{name: value}], pl.Schema({name: dtype}))[name][0]
+    [fitting] = payload_frame([{name: value}], pl.Schema({name: dtype}))[name].to_list()
+    return fitting
 
 
 # which values

@@ -368,11 +368,11 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
         Rule("cti with more than a time", ctis & more),
         *misfits,
     ]
-    texts = _texts(table, form.pattern, told, payload.schema) if told.any() else _Texts({}, told)
+    texts = _texts(table, form.pattern, told, payload.schema) if told.any() else _Texts({}, told, {})
     if told.any():
         says_nothing = told & ~has_value(payload, told) & ~texts.there(table.height)
         rules += [
-            Rule("punctuation that cannot be read", texts.wrong),
+            Rule("punctuation that cannot be read", texts.wrong, why=texts.why),
             Rule("punctuation without values", says_nothing),
             Rule("punctuation with a new end", told & ~new_end.missing),
         ]
@@ -400,10 +400,11 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
 
 
 class _Texts(NamedTuple):
-    """The column of patterns: what it says by row, and which rows cannot be read."""
+    """The column of patterns: what it says by row, and which rows cannot be read, for which reason."""
 
     patterns: dict[int, dict[str, Pattern]]
     wrong: Mask
+    why: dict[int, str]
 
     def there(self, rows: int) -> Mask:
         """Which rows have patterns, or should."""
@@ -416,14 +417,15 @@ class _Texts(NamedTuple):
 def _texts(table: pl.DataFrame, name: str | None, told: Mask, schema: pl.Schema) -> _Texts:
     wrong = np.zeros(table.height, dtype=np.bool_)
     patterns: dict[int, dict[str, Pattern]] = {}
+    why: dict[int, str] = {}
     if name is not None:
         texts = table[name].cast(pl.String)
         for row in np.flatnonzero(told & texts.is_not_null().to_numpy()).tolist():
             try:
                 patterns[row] = read_patterns(texts[row], schema)
-            except InvalidElement:
-                wrong[row] = True
-    return _Texts(patterns, wrong)
+            except InvalidElement as problem:
+                wrong[row], why[row] = True, problem.fact
+    return _Texts(patterns, wrong, why)
 
 
 def _promises(

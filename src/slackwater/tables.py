@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -93,11 +94,12 @@ def _refuse_missing(table: pl.DataFrame, name: str, detail: str) -> None:
 
 
 class Rule(NamedTuple):
-    """A reason why rows cannot be used, and which rows it concerns."""
+    """A reason why rows cannot be used, and which rows it concerns; of some more can be said."""
 
     reason: str
     concerns: Mask
     column: str = ""
+    why: Mapping[int, str] = MappingProxyType({})
 
 
 def concerned(rules: Sequence[Rule]) -> Mask:
@@ -123,15 +125,18 @@ def usable(
     rows = np.flatnonzero(bad)
     first = np.stack([rule.concerns[rows] for rule in rules]).argmax(axis=0).tolist()
     if ledger is None:
-        content = _contents(table, rows[:1])[0]
+        content, rule = _contents(table, rows[:1])[0], rules[first[0]]
+        why = f"{rule.why[rows[0]]}; " if rows[0] in rule.why else ""
         raise InvalidElement(
-            f"row {rows[0]} of {place} cannot be used: {rules[first[0]].reason}",
-            detail=f"{content}; {len(rows)} of {table.height} rows cannot be used",
+            f"row {rows[0]} of {place} cannot be used: {rule.reason}",
+            detail=f"{why}{content}; {len(rows)} of {table.height} rows cannot be used",
             hint="repair the rows, or give ledger=Ledger() to set them aside and use the rest",
         )
     for row, index, content in zip(rows.tolist(), first, _contents(table, rows), strict=True):
         rule = rules[index]
         detail = f"{at(row)}, column {rule.column!r}" if rule.column else at(row)
+        if row in rule.why:
+            detail = f"{detail}: {rule.why[row]}"
         ledger.write(content, reason=rule.reason, place=place, detail=detail)
     return ~bad
 

@@ -177,6 +177,10 @@ def test_what_cannot_be_known_is_refused() -> None:
         S.punctuate(sw.all_reported("sensor", by="hour", among=["x"]))
     with pytest.raises(sw.PlanError, match="does not report itself"):
         S.punctuate(sw.all_reported("hour", by="hour", among=[1]))
+    with pytest.raises(
+        sw.PlanError, match=r"members are not of the type of 'sensor'\n.*Int64 and String"
+    ):
+        S.punctuate(sw.all_reported("hour", by="sensor", among=[1, 2]))
     nested = sw.stream({"xs": pl.List(pl.Int64())}, name="nested")
     with pytest.raises(sw.PlanError, match="have no order"):
         nested.punctuate(sw.ordered_by("xs"))

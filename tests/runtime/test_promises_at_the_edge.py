@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -152,3 +155,32 @@ def test_rows_that_are_no_punctuations_are_set_aside() -> None:
         "ends before it starts": 1,
         "punctuation that cannot be read": 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("{", "a pattern is not JSON"),
+        ("[" * 100_000, "a pattern is not JSON"),
+        ("[1]", "a pattern is not an object of JSON"),
+        ('{"itme": 1}', "a pattern of the unknown column 'itme'"),
+        ('{"item": "seven"}', "column 'item' cannot hold 'seven'"),
+        ('{"item": {"low": 5, "high": 1}}', "a range cannot end before it begins"),
+        ('{"item": {"low": 5, "high": "a"}}', "the ends of .* are of different types"),
+        ('{"item": {"one_of": [1, "a"]}}', "the values of a list are of different types"),
+        ('{"item": {"low": 5, "closed": ["both"]}}', "does not say which ends belong to a range"),
+        ('{"item": {"lowest": 5}}', "is not a pattern"),
+    ],
+)
+def test_a_pattern_that_cannot_be_read_is_refused_with_the_reason(pattern: str, why: str) -> None:
+    table = pl.DataFrame(
+        {"kind": ["punctuation"], "vs": [None], "ve": [None], "item": [1], "pattern": [pattern]},
+        schema_overrides={"vs": pl.Int64, "ve": pl.Int64},
+    )
+    how: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "pattern": "pattern"}
+    with pytest.raises(sw.SlackwaterError, match=f"(?s)punctuation that cannot be read.*{why}"):
+        sw.from_dataframe(table, **how)
+    ledger = sw.Ledger()
+    sw.from_dataframe(table, ledger=ledger, **how)
+    [entry] = ledger
+    assert re.search(f"row 0: .*{why}", entry.detail)

@@ -115,6 +115,9 @@ class Unique:
         require_columns(schema, self.columns, "unique")
 
 
+_TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AllReported:
     """A value of `group` is complete when every one of the members has reported it.
@@ -145,13 +148,18 @@ class AllReported:
     def members(self, schema: pl.Schema) -> pl.Series:
         """Who must have reported, in the type of the column."""
         dtype = schema[self.member]
+        wrong = PlanError(
+            f"all_reported: the members are not of the type of {self.member!r}",
+            detail=f"{self.among.dtype} and {dtype}",
+            hint="among=[...] has values of that column",
+        )
+        # polars writes a number as a text, which nobody may have reported: 7 is not "07"
+        if dtype in _TEXTS and self.among.dtype not in (*_TEXTS, pl.Null):
+            raise wrong
         try:
             return self.among.cast(dtype, strict=True).alias(self.member)
         except pl.exceptions.PolarsError as problem:
-            raise PlanError(
-                f"all_reported: the members are not of the type of {self.member!r}",
-                detail=f"{self.among.dtype} and {dtype}",
-            ) from problem
+            raise wrong from problem
 
 
 Knowledge: TypeAlias = OrderedBy | Domain | Unique | AllReported
