@@ -8,7 +8,7 @@ of their own columns. If anything in it is no constant, or a null, all of it sta
 
 So a reader that has not been told of that column finds nothing, instead of the half of a promise that
 says more than the whole. (A constant for which JSON has no form, such as a list, stays in its column.)
-Written by others, constants may stand in their columns beside a pattern.
+Written by others, constants may stand in their columns beside a pattern. Bytes are texts in base64.
 
 `vs` is the sync from which on it holds (null: all), `ve` the one before which it does (null or INF: for
 ever).
@@ -23,6 +23,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -125,6 +126,8 @@ def _written(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     if value is None or isinstance(value, _PLAIN):
         return value
     raise InvalidElement(
@@ -140,6 +143,8 @@ def _read(value: Any, dtype: pl.DataType) -> Any:
             return float(value)
         if dtype.is_decimal():
             return Decimal(str(value))
+        if dtype == pl.Binary:
+            return b64decode(value, validate=True)
         if isinstance(dtype, pl.Duration):
             return dt.timedelta(microseconds=value)
         for kind, parsed in ((pl.Date, dt.date), (pl.Datetime, dt.datetime), (pl.Time, dt.time)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,7 @@ from slackwater.distributed.pledges import Pledges, routed
 from slackwater.distributed.program import Program, program_of
 from slackwater.distributed.rehearsal import Rehearsal
 from slackwater.events import Element
+from slackwater.plan.nodes import Source
 from slackwater.punctuations import Closings, Promise, Punctuation, gathered
 from slackwater.runtime.edge import OnInvalid
 
@@ -206,3 +209,30 @@ def test_what_partitions_of_a_disordered_source_have_promised_settles_a_group() 
     assert entry.reason == "promise broken"
     assert "k=7, v=3" in repr(entry.element)
     assert kept[-1] < kept[-2]
+
+
+NOON = dt.datetime(2026, 1, 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "told"),
+    [
+        (str, None, sw.punctuation(k=None)),
+        (str, "a", sw.punctuation(k="a")),
+        (bytes, b"\xff", sw.punctuation(k=sw.between(b"\xf0", None))),
+        (dt.date, NOON.date(), sw.punctuation(k=sw.between(NOON.date(), None))),
+        (dt.datetime, NOON, sw.punctuation(k=sw.between(NOON, None))),
+    ],
+    ids=["null", "text", "bytes", "days", "times"],
+)
+def test_a_group_in_a_bucket_is_closed_whatever_its_key_is(
+    dtype: Any, value: Any, told: Punctuation
+) -> None:
+    """A constant that is null, and ranges, go from bucket to bucket as texts."""
+    stream = sw.stream({"k": dtype, "v": int}, name="keys")
+    at_work = Rehearsal(program_of(stream.group_by("k").aggregate(n=sw.count()).node, buckets=2))
+    assert isinstance(stream.node, Source)
+    for part in ([sw.insert(1, None, k=value, v=1)], [told]):
+        said = at_work.batch({stream.node: {"p": sw.Batch.of(part, stream.schema)}})
+    assert at_work.output.settled().rows() == [(value, 1, 1, sw.INF)]
+    assert sum(each.standing.state_rows for each in said) == 0

@@ -113,6 +113,34 @@ def test_who_has_promised_otherwise_is_named(algorithm: Any) -> None:
         _said(running, b, sw.punctuation(k=1))
 
 
+@each_index
+def test_nobody_is_held_to_what_it_said_of_a_payload_that_it_need_not_tell_any_more(
+    algorithm: Any,
+) -> None:
+    """b has an event that a has not; it takes it back, which nobody listens to, or it goes on."""
+    for more in (sw.adjust(6, 9, 6, k=1, v="y"), sw.insert(30, 31, k=1, v="z")):
+        running = sw.merge(a, b, algorithm=algorithm).open()
+        _said(running, a, sw.insert(1, 5, k=1, v="x"))
+        _said(running, b, sw.insert(6, 9, k=1, v="y"))
+        assert _said(running, a, sw.punctuation(k=1)) == [
+            sw.adjust(6, 9, 6, k=1, v="y"),
+            sw.punctuation(k=1),
+        ]
+        assert _rows(running) == 0
+        assert _said(running, b, more, sw.punctuation(k=1)) == []
+        assert _said(running, b, sw.cti(40)) == [sw.cti(40)]
+        assert running.output.history().rows() == [(1, "x", 1, 5)]
+
+
+@each_index
+def test_a_promise_that_begins_later_counts_when_the_cti_has_come_there(algorithm: Any) -> None:
+    running = sw.merge(a, b, algorithm=algorithm).open()
+    later = sw.punctuation(20, 5, k=1)
+    assert _said(running, a, later) == []
+    assert _said(running, a, sw.cti(5)) == [sw.cti(5)]
+    assert _said(running, a, later) == [sw.punctuation(20, k=1)]
+
+
 def test_inputs_in_order_pass_a_promise_on_and_hold_others_to_it() -> None:
     one, other = (sw.stream(SCHEMA, name=name, properties=PERFECT) for name in "ab")
     running = sw.merge(one, other, policy=sw.merge_policy(gaps=True)).open()

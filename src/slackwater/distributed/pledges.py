@@ -22,7 +22,7 @@ import polars as pl
 from slackwater.distributed.parcels import buckets_of
 from slackwater.plan.exchanges import EVERYWHERE
 from slackwater.promises import Promises
-from slackwater.punctuations import Closings, Promise
+from slackwater.punctuations import Closings, Promise, gathered
 
 __all__ = ["Pledges", "routed"]
 
@@ -50,7 +50,8 @@ class Pledges:
         waiting: list[Promise] = []
         for origin, promises_of_one in told.items():
             alone = not [other for other in counting if other != origin]
-            for promise in promises_of_one:
+            # a constant that is null comes as a pattern
+            for promise in gathered(promises_of_one, self.schema):
                 if alone or speaks_for_one(promise, self.spread):
                     whole.append(promise)
                     continue

@@ -4,7 +4,11 @@
 
 It is Align at its extreme: an insert waits until a cti, or a promise about its payload, says that its
 end can no longer change, and nothing with a later vs overtakes it; unless `in_order` is not asked for,
-and then it waits for nothing else. See operators/align.py, which has the three invariants.
+and then it waits for nothing else.
+
+Pass: inserts whose end is settled, by a cti or by a promise about their payload, and, in order, whose
+start no other can overtake. Keep: the others, with what was said of their ends. Propagate: ctis as Align
+does; a promise about payloads when no row that it speaks of is held (operators/align.py).
 
 Paper 1a section 2.3 (ultra), erratum 13.
 """

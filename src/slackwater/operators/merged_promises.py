@@ -9,6 +9,16 @@ the frontiers do the same for events of their payloads (C1 to C3 of paper 2, pay
 columns, on shelves that are set up when such a promise first comes; for other patterns all events are
 looked through, once for all that a batch has told.
 
+What is promised for ever is forgotten, and what an input says of such a payload afterwards is dropped.
+It is one of two things. A repeat: an input that lags, or begins anew, tells what the output has said. Or
+what nobody can be held to: with the promise the other inputs were told that these rows are of no
+interest, so one that had said something else by then, which it may still change, need not take it back,
+nor say all of it. So an input is judged by what it had promised itself when the payload was closed, and
+not by what it says later, however new that looks.
+
+A promise that begins at a time that its input's cti has not passed says nothing for a merge, as for all
+that goes by keys (closing.py): what comes before that time may be an event that ends behind it.
+
 Paper 4 section 5 for the operator that it does not have.
 """
 
