@@ -75,6 +75,22 @@ def test_more_may_be_forgiven_after_a_restart_but_not_less(tmp_path: Path) -> No
         opened(sw.RAISE)
 
 
+def test_what_enters_beside_the_streams_is_fixed_with_the_first_batch(tmp_path: Path) -> None:
+    """Spark could not tell which of its offsets are whose."""
+    store = Store(str(tmp_path))
+
+    def opened(*beside: str) -> str:
+        return store.open(program_of(s.node, buckets=1), beside)
+
+    name = opened("a heartbeat")
+    assert opened() == name, "nothing was read yet"
+    store.write_record(0, {})
+    assert opened() == name
+    with pytest.raises(sw.PlanError, match="other inputs beside") as refused:
+        opened("a heartbeat")
+    assert refused.value.detail == "was: nothing; is: a heartbeat"
+
+
 def test_a_source_that_is_judged_first_keeps_the_latency_of_its_readers() -> None:
     """It is needed by k and by v: the plan is made anew with one entrance."""
     query = (

@@ -17,7 +17,13 @@ s = sw.stream({"k": int, "j": str, "v": float}, name="s")
 t = sw.stream({"k": int, "w": float}, name="t")
 counts = s.group_by("k").aggregate(n=sw.count())
 
+double = sw.function(lambda v: v, "v", returns=float)
+
 PLANS = {
+    "the value of a user's function": (
+        s.select(k="k", d=double).group_by("d").aggregate(n=sw.count()),
+        ["s by k, j, v", "Select by d"],
+    ),
     "a source": (s, ["s by k, j, v"]),
     "rows alone": (s.where(sw.col("v") > 1), ["s by k, j, v"]),
     "keys": (counts, ["s by k"]),

@@ -10,8 +10,9 @@ import pytest
 
 import slackwater as sw
 from slackwater.distributed.program import program_of
+from slackwater.distributed.store import Place, Store
 from slackwater.spark import sinks
-from slackwater.spark.beforehand import require_types
+from slackwater.spark.beforehand import require_offsets, require_types
 
 s = sw.stream({"k": int}, name="s")
 other = sw.stream({"k": int}, name="other")
@@ -136,3 +137,17 @@ def test_what_no_parcel_carries_is_refused_wherever_it_would_travel() -> None:
         require_types(program_of(rows.select("k").node, buckets=2), sinks.Memory())
     with pytest.raises(sw.PlanError, match="column 'c' has a type that a stream cannot carry"):
         sw.stream({"c": pl.List(pl.Struct({"a": pl.Object}))})
+
+
+def test_what_has_lost_its_offsets_is_refused(tmp_path: Path) -> None:
+    """Spark would read all input again, into batches that are through."""
+    store = Store(f"{tmp_path}/slackwater")
+    require_offsets(store, str(tmp_path))
+    store.write_record(3, {Place(1, 0): "0"}, {"batch": 3})
+    with pytest.raises(sw.PlanError, match="not whole") as refused:
+        require_offsets(store, str(tmp_path))
+    assert "batch 3" in refused.value.detail
+    offsets = tmp_path / "spark" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "3").write_text("v1")
+    require_offsets(store, str(tmp_path))

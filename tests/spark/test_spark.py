@@ -134,6 +134,9 @@ def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
     where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": to}
     handle = query.start(spark, {s: _read(spark, directory)}, **where)
     handle.process_all_available()
+    with pytest.raises(sw.PlanError, match="a query is at work with this checkpoint"):
+        query.start(spark, {s: _read(spark, directory)}, **where)
+    assert handle.spark_query.isActive
     handle.stop()
     assert handle.progress.batch == 1
     for number, table in enumerate(tables[2:], 2):

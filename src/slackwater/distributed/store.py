@@ -106,13 +106,17 @@ class Store:
 
     # what wrote it
 
-    def open(self, program: Program) -> str:
-        """Begin, or go on if the program fits what is there; else refuse. Its name, for sinks."""
+    def open(self, program: Program, beside: Sequence[str] = ()) -> str:
+        """Begin, or go on if the program fits what is there; else refuse. Its name, for sinks.
+
+        `beside` are the inputs that are no streams of the plan.
+        """
         mine: dict[str, Any] = {
             "fingerprint": program.fingerprint,
             "plan": program.lines(),
             "buckets": program.buckets,
             "on_invalid": program.on_invalid.value,
+            "beside": [*beside],
         }
         theirs = self._program()
         if theirs is None:
@@ -127,10 +131,25 @@ class Store:
                 detail="; ".join([*(f"was: {c}" for c in changed[:3]), *(f"is: {c}" for c in new[:3])]),
                 hint="restore the plan, or start anew with another checkpoint",
             )
+        self._require_as_many(theirs, mine)
         if theirs["on_invalid"] != mine["on_invalid"]:
             self._require_lenient(program)
-            self._write_program({**mine, "query": theirs["query"]})
+        facts = {**mine, "query": theirs["query"]}
+        if facts != theirs:
+            self._write_program(facts)
         return str(theirs["query"])
+
+    def _require_as_many(self, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+        """Spark knows its inputs by their number, once there was a batch."""
+        # earlier versions have not written it
+        if theirs.get("beside", mine["beside"]) == mine["beside"] or self.last_record() is None:
+            return
+        was, now = (", ".join(each["beside"]) or "nothing" for each in (theirs, mine))
+        raise PlanError(
+            "the checkpoint was written with other inputs beside the streams",
+            detail=f"was: {was}; is: {now}",
+            hint="turnable=, feedback=, heartbeat= as they were, or start anew with another checkpoint",
+        )
 
     @staticmethod
     def _require_lenient(program: Program) -> None:

@@ -407,10 +407,11 @@ def _below(node: n.Node, columns: Columns | None, port: int) -> Columns | None:
             below: list[str] = []
             for c in columns:
                 expression = node.columns[c].meta.undo_aliases()
-                if expression.meta.is_column():
-                    below.append(expression.meta.output_name())
-                else:
+                name = expression.meta.output_name() if expression.meta.is_column() else None
+                # a user's function looks like a column, too
+                if name is None or name not in node.input.schema:
                     return None
+                below.append(name)
             return tuple(dict.fromkeys(below)) or None
         case n.Join() if node.broadcast is not None:
             kept = _kept_of_pair(node)

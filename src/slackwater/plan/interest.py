@@ -199,7 +199,9 @@ def _about(told: Iterable[Promise], columns: Collection[str]) -> list[Promise]:
 def _sources_of(node: Select) -> dict[str, str]:
     """The columns of the output that are columns of the input, and how they are called there."""
     plain = {name: expression.meta.undo_aliases() for name, expression in node.columns.items()}
-    return {name: each.meta.output_name() for name, each in plain.items() if each.meta.is_column()}
+    called = {name: each.meta.output_name() for name, each in plain.items() if each.meta.is_column()}
+    # a user's function looks like a column, too
+    return {name: below for name, below in called.items() if below in node.input.schema}
 
 
 def _renamed(told: Iterable[Promise], names: Mapping[str, str]) -> list[Promise]:

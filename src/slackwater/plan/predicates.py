@@ -55,6 +55,9 @@ def failing(predicate: pl.Expr, schema: pl.Schema) -> list[Punctuation]:
             left, right, operation = right, left, _MIRRORED[operation]
         if left.meta.is_column() and right.meta.is_literal():
             name = left.meta.output_name()
+            if name not in schema:
+                # the value of a user's function, which is called by a name of its own
+                continue
             for pattern in _outside(operation, right, name, schema[name]):
                 found[Punctuation(INF, columns=((name, pattern),))] = None
     return list(found)

@@ -6,6 +6,7 @@ What is refused here has begun no query of Spark, and its checkpoint is open for
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import sys
@@ -18,7 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.distributed.files import Directory
 from slackwater.distributed.program import Program
+from slackwater.distributed.store import Store
 from slackwater.errors import PlanError
 from slackwater.persistence import is_carried
 from slackwater.plan.nodes import Node, Source, walk
@@ -29,8 +32,10 @@ from slackwater.spark.receiving import Sink
 from slackwater.topics import Kafka
 
 __all__ = [
+    "require_at_rest",
     "require_buckets",
     "require_inputs",
+    "require_offsets",
     "require_place",
     "require_python",
     "require_session",
@@ -169,6 +174,32 @@ def require_place(checkpoint: object) -> None:
             f"checkpoint={checkpoint!r} does not name a directory",
             detail=_its_type(checkpoint) if not isinstance(checkpoint, str) else "it is empty",
             hint='checkpoint="/path", "s3a://bucket/path"; of a Path, str(path)',
+        )
+
+
+def require_at_rest(spark: SparkSession, checkpoint: str) -> None:
+    """No query is at work there: Spark would stop it, after the new one has looked how far it is."""
+    place = Directory(f"{checkpoint}/spark")
+    if not place.has("metadata"):
+        return
+    known = json.loads(place.read("metadata"))["id"]
+    if any(query.id == known for query in spark.streams.active):
+        raise PlanError(
+            "a query is at work with this checkpoint",
+            detail=checkpoint,
+            hint="stop() it first; another query wants a checkpoint of its own",
+        )
+
+
+def require_offsets(store: Store, checkpoint: str) -> None:
+    """What Spark knows of a query that was there is there, too: else it would read all input again."""
+    last = store.last_record()
+    if last is not None and not any(Directory(f"{checkpoint}/spark").listed("offsets")):
+        raise PlanError(
+            "the checkpoint is not whole",
+            detail=f"batch {last['batch']} is through, and {checkpoint}/spark/offsets does not say "
+            "what it had read",
+            hint="restore what Spark has written there, or start anew with another checkpoint",
         )
 
 

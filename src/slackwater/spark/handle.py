@@ -46,8 +46,10 @@ from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.output import Output
 from slackwater.runtime.run import without_time
 from slackwater.spark.beforehand import (
+    require_at_rest,
     require_buckets,
     require_inputs,
+    require_offsets,
     require_place,
     require_python,
     require_session,
@@ -299,8 +301,10 @@ class SparkQuery:
         until = None if timeout is None else time.monotonic() + timeout
         with self._news:
             while self.progress.settled_until < wanted:
+                # asked first: who has ended by now has also said why
+                is_active = self.spark_query.isActive
                 self._raise_failure()
-                if not self.spark_query.isActive:
+                if not is_active:
                     return False
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
@@ -433,11 +437,13 @@ def start(
     dial = the_dial(root) if turnable else None
     slots = max(1, spark.sparkContext.defaultParallelism)
     checkpoint = _resolved(spark, checkpoint)
+    require_at_rest(spark, checkpoint)
     root_of_store = f"{checkpoint}/slackwater"
     inputs = {source: known(spark, given, root_of_store, source) for source, given in inputs.items()}
     sink = sink.resolved(lambda place: _resolved(spark, place))
     sink = sink.prepared(spark, root.schema, root_of_store)
     store = Store(root_of_store)
+    require_offsets(store, checkpoint)
     program = program_of(
         sink.plan(root),
         buckets=store.buckets or slots if buckets is None else buckets,
@@ -448,12 +454,19 @@ def start(
         aligned=[source for source, given in inputs.items() if given.aligned],
     )
     require_types(program, sink)
-    query_name = store.open(program)
+    replicated = any(source.replicated for source in program.sources)
+    may_be_told = turnable or bool(feedback) or replicated or _may_quarantine(program)
+    entering = {
+        "what it is told": may_be_told,
+        "feedback from files": isinstance(feedback, str),
+        "feedback from a topic": isinstance(feedback, Topic),
+        "a heartbeat": heartbeat is not None,
+    }
+    query_name = store.open(program, [name for name, enters in entering.items() if enters])
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
     spoken = Spoken()
-    replicated = any(source.replicated for source in program.sources)
-    if turnable or feedback or replicated or _may_quarantine(program):
+    if may_be_told:
         controls = Controls(f"{checkpoint}/control")
         beside.append(controls.parcels(spark, program))
         spoken = Spoken.of(controls, program.schema, dial)

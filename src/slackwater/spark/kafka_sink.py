@@ -94,11 +94,7 @@ class Kafka(Sink):
             with kafka.admin_of(spark, self.servers, self.options) as admin:
                 return kafka.counts(spark, admin, [self.topic])[self.topic]
 
-        count = (
-            kafka.once(root, "partitions of the sink", ask)
-            if self.partitions is None
-            else self.partitions
-        )
+        count = kafka.once(root, "the sink", ask) if self.partitions is None else self.partitions
         return replace(self, partitions=count, session=spark)
 
     def in_tasks(self, schema: pl.Schema) -> Rewrites:
