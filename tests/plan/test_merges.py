@@ -134,3 +134,11 @@ def test_a_replica_that_is_not_in_order_is_called_by_its_name() -> None:
     running = sw.merge(copies, algorithm="R2").open()
     with pytest.raises(sw.OperatorError, match="input north is not ordered"):
         running.push(copies, [sw.insert(5, 6, k="x"), sw.insert(4, 6, k="y")], replica="north")
+
+
+def test_inputs_in_order_are_shown_at_once_and_the_plan_says_so() -> None:
+    a, b = (sw.stream({"k": str}, name=name) for name in "ab")
+    query = sw.merge(a, b, algorithm="R0", policy=sw.merge_policy(inserts=sw.after(1), trailing=2))
+    assert "inserts at first sight, adjusts at ctis, trailing 2" in query.explain()
+    [out] = query.open().push(a, [sw.insert(5, 6, k="x")])
+    assert list(out) == [sw.insert(5, 6, k="x")]
