@@ -108,7 +108,37 @@ def test_an_input_that_is_not_what_it_was_said_to_be_is_named() -> None:
     with pytest.raises(sw.OperatorError, match="rows of one start in another order"):
         ties.run(script, batch=1)
     keyed = sw.merge(a, b, algorithm="R2")
-    with pytest.raises(sw.OperatorError, match="contradicts what another one has said"):
+    with pytest.raises(sw.OperatorError, match=r"another end.*insert\(5, 7, k='x'\)"):
         keyed.run([(a, sw.insert(5, 6, k="x")), (b, sw.insert(5, 7, k="x"))], batch=1)
     with pytest.raises(sw.OperatorError, match="an event too many"):
         keyed.run([(a, sw.insert(5, 6, k="x")), (a, sw.cti(9)), (b, sw.insert(7, 8, k="y"))], batch=1)
+
+
+def test_who_says_another_end_in_order_is_set_aside() -> None:
+    a, b, c = (sw.stream({"k": str}, name=name) for name in "abc")
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    running = sw.merge(a, b, c, algorithm="R2", policy=policy).open()
+    for each in (a, c):
+        running.push(each, [sw.insert(5, 6, k="x")])
+    running.push(b, [sw.insert(5, 7, k="x")])
+    running.push(b, [sw.insert(8, 9, k="z"), sw.cti(sw.INF)])
+    running.push(a, [sw.cti(sw.INF)])
+    assert list(running.output) == [sw.insert(5, 6, k="x"), sw.cti(sw.INF)]
+    [entry] = running.output.ledger
+    assert "another end" in entry.detail
+    assert "quarantined: 1" in entry.detail
+
+
+def test_a_replica_that_is_not_in_order_is_called_by_its_name() -> None:
+    copies = sw.stream({"k": str}, name="copies", replicated=True)
+    running = sw.merge(copies, algorithm="R2").open()
+    with pytest.raises(sw.OperatorError, match="input north is not ordered"):
+        running.push(copies, [sw.insert(5, 6, k="x"), sw.insert(4, 6, k="y")], replica="north")
+
+
+def test_inputs_in_order_are_shown_at_once_and_the_plan_says_so() -> None:
+    a, b = (sw.stream({"k": str}, name=name) for name in "ab")
+    query = sw.merge(a, b, algorithm="R0", policy=sw.merge_policy(inserts=sw.after(1), trailing=2))
+    assert "inserts at first sight, adjusts at ctis, trailing 2" in query.explain()
+    [out] = query.open().push(a, [sw.insert(5, 6, k="x")])
+    assert list(out) == [sw.insert(5, 6, k="x")]

@@ -32,7 +32,7 @@ import polars as pl
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys, hashes_of
-from slackwater.kernels.merging import HAS, first_out_of_order
+from slackwater.kernels.merging import ENDS, HAS, first_out_of_order
 from slackwater.operators.inputs import Inputs, Ints, Wrong
 from slackwater.punctuations import Promise
 from slackwater.times import BEGIN, show
@@ -84,7 +84,7 @@ class InOrder:
 
     def take_in(self, state: State, inputs: Inputs, port: int, rows: Batch) -> tuple[Batch, list[Wrong]]:
         """What nobody has said before."""
-        self._require(state, port, rows)
+        self._require(state, inputs, port, rows)
         if not self._is_joined(state, inputs, port):
             return Batch.empty(self.schema), []
         if state.latest < inputs.out:
@@ -95,7 +95,7 @@ class InOrder:
             wrong = [_missed(inputs, port, rows.slice(row, row + 1)) for row in range(missed, first)]
         else:
             first, same = np.searchsorted(rows.vs, [state.latest, state.latest + 1]).tolist()
-            shown, wrong = self._of_latest(state, port, rows, first, same), []
+            shown, wrong = self._of_latest(state, inputs, port, rows, first=first, same=same)
         if shown.rows:
             self._remember(state, port, shown)
         if not len(inputs.promised) or not shown.rows:
@@ -120,31 +120,35 @@ class InOrder:
         inputs.since[port] = max(since, int(state.last[port]) + 1)
         return False
 
-    def _of_latest(self, state: State, port: int, rows: Batch, first: int, same: int) -> Batch:
+    def _of_latest(
+        self, state: State, inputs: Inputs, port: int, rows: Batch, *, first: int, same: int
+    ) -> tuple[Batch, list[Wrong]]:
         if self.algorithm == "R0":
-            return rows.slice(same, rows.rows) if same else rows
+            return rows.slice(same, rows.rows) if same else rows, []
         if first == same:
-            return rows.slice(first, rows.rows) if first else rows
+            return rows.slice(first, rows.rows) if first else rows, []
         if self.algorithm == "R1":
-            return self._after_count(state, port, rows, first, same)
-        return self._unseen(state, port, rows, first, same)
+            return self._after_count(state, inputs, port, rows, first=first, same=same), []
+        return self._unseen(state, inputs, port, rows, first=first, same=same)
 
-    def _require(self, state: State, port: int, rows: Batch) -> None:
+    def _require(self, state: State, inputs: Inputs, port: int, rows: Batch) -> None:
         """Inserts in the order of their starts; else it is not what the input was known to be."""
         strictly = self.algorithm == "R0"
         row = first_out_of_order(rows.vs, rows.old_ve, state.last[port], strictly)
         if row >= 0:
             [element] = rows.slice(row, row + 1)
             name = "strictly_increasing" if strictly else "ordered"
+            lacking = name if rows.is_insert[row] else "insert_only"
             raise OperatorError(
-                f"merge: input {port} is not {name if rows.is_insert[row] else 'insert_only'}, "
-                f"which {self.algorithm} needs",
+                f"merge: input {inputs.names[port]} is not {lacking}, which {self.algorithm} needs",
                 detail=f"it says {element!r} behind a start of {show(int(state.last[port]))}",
                 hint="leave algorithm='auto', which takes what the inputs are known to be",
             )
         state.last[port] = rows.vs[-1]
 
-    def _after_count(self, state: State, port: int, rows: Batch, first: int, same: int) -> Batch:
+    def _after_count(
+        self, state: State, inputs: Inputs, port: int, rows: Batch, *, first: int, same: int
+    ) -> Batch:
         """R1: of the latest start, those beyond what was shown; who said it may have left."""
         had, told = int(state.counts[port]), len(state.hashes)
         again = min(same - first, max(0, told - had))
@@ -153,32 +157,32 @@ class InOrder:
         if len(differ):
             [element] = rows.slice(first + int(differ[0]), first + int(differ[0]) + 1)
             raise OperatorError(
-                f"merge: input {port} has rows of one start in another order, or other rows",
+                f"merge: input {inputs.names[port]} has rows of one start in another order, or others",
                 detail=f"{element!r} is number {had + int(differ[0]) + 1} of its start",
                 hint="declare ties_in_order only where replicas agree on it; else R2 is taken, or R3",
             )
         state.counts[port] += same - first
         return rows.slice(first + again, rows.rows)
 
-    def _unseen(self, state: State, port: int, rows: Batch, first: int, same: int) -> Batch:
-        """R2: of the latest start, payloads that are new."""
+    def _unseen(
+        self, state: State, inputs: Inputs, port: int, rows: Batch, *, first: int, same: int
+    ) -> tuple[Batch, list[Wrong]]:
+        """R2: of the latest start, payloads that are new; and those that were shown with another end."""
         assert state.keys is not None, "there is a latest start"
         group = rows.slice(first, same)
         found = state.keys.find(group.payload)
         known = found >= 0
         differ = np.flatnonzero(known & (group.new_ve != state.ends[found]))
-        if len(differ):
-            [element] = group.slice(int(differ[0]), int(differ[0]) + 1)
-            raise OperatorError(
-                f"merge: input {port} contradicts what another one has said",
-                detail=f"it says {element!r}, where the end was {state.ends[found[differ[0]]]}",
-            )
+        wrong = [
+            _ends_otherwise(state, inputs, port, group.slice(row, row + 1), int(state.ends[found[row]]))
+            for row in differ.tolist()
+        ]
         if not known.any():
-            return rows.slice(first, rows.rows)
+            return rows.slice(first, rows.rows), wrong
         keep = np.ones(rows.rows, dtype=np.bool_)
         keep[:first] = False
         keep[first:same] = ~known
-        return rows.where(keep)
+        return rows.where(keep), wrong
 
     def _remember(self, state: State, port: int, shown: Batch) -> None:
         """The rows of the latest start."""
@@ -239,11 +243,19 @@ def _missed(inputs: Inputs, port: int, row: Batch) -> Wrong:
     return Wrong.of(HAS, row, port, detail=detail, against=[], with_output=[inputs.leader])
 
 
+def _ends_otherwise(state: State, inputs: Inputs, port: int, row: Batch, shown: int) -> Wrong:
+    """A row that was shown with another end, which those who are at its start are taken to say."""
+    there = np.flatnonzero(inputs.attached & (state.last >= state.latest)).tolist()
+    detail = f"input {inputs.names[port]} has it, it was shown until {show(shown)}"
+    with_output = [each for each in there if each != port]
+    return Wrong.of(ENDS, row, port, detail=detail, against=[], with_output=with_output)
+
+
 def _promised_away(inputs: Inputs, port: int, row: Batch) -> Wrong:
     """A row that nobody has told before, of a payload that others have promised not to come."""
     others = [each for each in np.flatnonzero(inputs.vouched & inputs.attached).tolist() if each != port]
     broken = inputs.promised.broken_one(row)
-    detail = f"input {port} has it, {broken!r} was promised without"
+    detail = f"input {inputs.names[port]} has it, {broken!r} was promised without"
     return Wrong.of(HAS, row, port, detail=detail, against=[], with_output=others)
 
 

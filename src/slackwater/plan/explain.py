@@ -102,7 +102,7 @@ _UNSEEN = (Source, Argument, Consistency, Latency)
 def _label(node: Node, latency: OutputLatency | None = None) -> str:
     if isinstance(node, Merge):
         choice = chosen(node, latency or OutputLatency.EAGER)
-        return f"{node.name} {choice.algorithm} ({choice.why}), {node.policy}"
+        return f"{node.name} {choice.algorithm} ({choice.why}), {choice.shown(node.policy)}"
     columns = f" ({_columns(node.schema)})" if isinstance(node, Source) else ""
     return f"{node.name} {node.describe()}".rstrip() + columns
 

@@ -15,9 +15,10 @@ Paper 2 sections III-C and IV-G, erratum 21.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.consistency import OutputLatency
+from slackwater.merging import AT_FIRST_SIGHT, AT_STABLE, MergePolicy
 from slackwater.plan.nodes import Merge
 from slackwater.plan.properties import infer
 from slackwater.validity import StreamProperties
@@ -31,6 +32,12 @@ class Choice:
 
     algorithm: str
     why: str
+
+    def shown(self, policy: MergePolicy) -> MergePolicy:
+        """What of a policy counts: inputs in order are shown at once, for nothing is taken back."""
+        if self.algorithm not in ("R0", "R1", "R2"):
+            return policy
+        return replace(policy, inserts=AT_FIRST_SIGHT, adjusts=AT_STABLE)
 
 
 def chosen(node: Merge, latency: OutputLatency = OutputLatency.EAGER) -> Choice:
