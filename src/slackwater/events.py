@@ -405,11 +405,16 @@ class Batch:
         for batch in batches:
             controls += (Placed(offset + p.position, p.control) for p in batch.controls)
             offset += batch.rows
+        # batches that only carry promises are many, on loops above all
+        full = [batch for batch in batches if batch.rows] or [first]
+        if len(full) == 1:
+            [only] = full
+            return Batch(only.vs, only.old_ve, only.new_ve, only.payload, tuple(controls))
         return Batch(
-            np.concatenate([b.vs for b in batches]),
-            np.concatenate([b.old_ve for b in batches]),
-            np.concatenate([b.new_ve for b in batches]),
-            stacked([b.payload for b in batches]),
+            np.concatenate([b.vs for b in full]),
+            np.concatenate([b.old_ve for b in full]),
+            np.concatenate([b.new_ve for b in full]),
+            stacked([b.payload for b in full]),
             tuple(controls),
         )
 

@@ -61,6 +61,71 @@ def test_an_end_that_moves_twice_within_a_batch_moves_once() -> None:
     assert list(out) == [sw.insert(0, 6, p="a")]
 
 
+KEYED_LEFT = sw.stream({"k": str, "l": str}, name="left")
+KEYED_RIGHT = sw.stream({"k": str, "r": str}, name="right")
+
+
+@pytest.mark.parametrize("batch", [1, 3, 50])
+@pytest.mark.parametrize(
+    ("ahead", "behind", "own"), [(KEYED_LEFT, KEYED_RIGHT, "lr"), (KEYED_RIGHT, KEYED_LEFT, "rl")]
+)
+def test_events_that_are_over_by_the_other_sides_cti(
+    ahead: sw.Query, behind: sw.Query, own: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not kept, and yet may go, or last longer, and come twice."""
+    monkeypatch.setattr("slackwater.state.SWEEP_FROM", 0)
+    pairs = KEYED_LEFT.join(KEYED_RIGHT, on="k")
+    names = {ahead: own[0], behind: own[1]}
+    for seed in range(20):
+        die = random.Random(seed)
+        script: list[tuple[sw.Query, Element]] = []
+        alive: dict[sw.Query, list[tuple[int, int, dict[str, str]]]] = {ahead: [], behind: []}
+        cti = 0
+        for _ in range(100):
+            stream = die.choice([ahead, behind, behind])
+            first, events = cti if stream is ahead else 0, alive[stream]
+            named = [event for event in events if event[1] >= first]
+            if stream is ahead and die.random() < 0.3:
+                cti += die.randrange(4)
+                script.append((ahead, sw.cti(cti)))
+            elif named and die.random() < 0.6:
+                vs, ve, payload = die.choice(named)
+                new_ve = max(vs, first) + die.randrange(12)
+                events.remove((vs, ve, payload))
+                script.append((stream, sw.adjust(vs, ve, new_ve, **payload)))
+                if new_ve > vs:
+                    events.append((vs, new_ve, payload))
+            else:
+                vs, long = first + die.randrange(6), die.randrange(1, 12)
+                payload = {"k": die.choice("ab"), names[stream]: die.choice("xy")}
+                script.append((stream, sw.insert(vs, vs + long, **payload)))
+                events.append((vs, vs + long, payload))
+        at_last = [
+            (stream, sw.insert(vs, ve, **payload))
+            for stream, events in alive.items()
+            for vs, ve, payload in events
+        ]
+        out = pairs.run(script, batch=batch).history()
+        assert out.rows() == pairs.run(at_last).history().rows()
+
+
+def test_an_event_that_is_not_kept_moves_once_within_a_batch() -> None:
+    script: list[tuple[sw.Query, Element]] = [
+        (RIGHT, sw.insert(0, 30, p="a")),
+        (RIGHT, sw.cti(20)),
+    ]
+    changes = [sw.insert(0, 9, p="a"), sw.adjust(0, 9, 4, p="a"), sw.adjust(0, 4, 6, p="a")]
+    running = LEFT.join(RIGHT, on="p").open()
+    for stream, element in script:
+        running.push(stream, [element])
+    [said] = running.push(LEFT, changes)
+    assert [*said] == [sw.insert(0, 6, p="a")]
+    [said] = running.push(LEFT, [sw.adjust(0, 6, 25, p="a")])
+    assert [*said] == [sw.adjust(0, 6, 25, p="a")]
+    [join] = running.describe()
+    assert join.state.state_rows == 2
+
+
 def test_unmatched_parts_keep_their_start_and_are_coalesced() -> None:
     """Partners overlap; when the first goes, only what nobody covers becomes unmatched."""
     out = _run(

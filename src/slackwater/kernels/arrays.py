@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Spares"]
+__all__ = ["LEAST", "Spares"]
 
 Ints = npt.NDArray[np.int64]
 

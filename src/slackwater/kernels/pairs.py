@@ -52,6 +52,8 @@ INF = np.int64(2**63 - 1)
 
 _FEW = 8
 """places that a new event moves on the average; beyond that, they are not sorted one by one"""
+_SOME = 4
+"""fewer events of a key, when all are laid anew, get no room for more"""
 _AHEAD = 16
 """rounds between fetching a slab's place, and then its first events, and going there"""
 
@@ -64,8 +66,23 @@ def _room_for(size):
 
 
 @njit(cache=True)
-def room_needed(slabs, key):
-    """Pool rows to allot before the inserts, sorted by key, can be made; alignment included."""
+def _first_room(size):
+    """For the first events of a key no more than they need: of many keys no more comes."""
+    return size if size < BLOCK else (size + BLOCK - 1) // BLOCK * BLOCK
+
+
+@njit(cache=True)
+def _room_again(size):
+    """For what is left of a key: where few events are, it may well be that no more comes."""
+    return size if size < _SOME else _room_for(size)
+
+
+@njit(cache=True)
+def room_needed(slabs, key, is_anew):
+    """Pool rows to allot before the inserts, sorted by key, can be made; alignment included.
+
+    `is_anew`: they are all that is left, and `rebuild` lays them.
+    """
     needed = 0
     i = 0
     while i < len(key):
@@ -76,7 +93,10 @@ def room_needed(slabs, key):
             j += 1
         size = slabs[key[i], SIZE] + (j - i)
         if size > slabs[key[i], ROOM]:
-            room = _room_for(size)
+            if is_anew:
+                room = _room_again(size)
+            else:
+                room = _room_for(size) if slabs[key[i], ROOM] else _first_room(size)
             needed += room if room < BLOCK else room + BLOCK
         i = j
     return needed
@@ -198,7 +218,8 @@ def insert(slabs, pool, latest, top, key, events):
         size = slabs[k, SIZE]
         if size + (j - i) > slabs[k, ROOM]:
             old = slabs[k, START]
-            top = _allot(slabs, k, _room_for(size + (j - i)), top)
+            room = _room_for(size + (j - i)) if slabs[k, ROOM] else _first_room(j - i)
+            top = _allot(slabs, k, room, top)
             new = slabs[k, START]
             for e in range(size):
                 _copy(pool, old + e, new + e)
@@ -420,7 +441,7 @@ def rebuild(slabs, pool, latest, key, events):
         j = i
         while j < len(key) and key[j] == k:
             j += 1
-        top = _allot(slabs, k, _room_for(j - i), top)
+        top = _allot(slabs, k, _room_again(j - i), top)
         slabs[k, SIZE] = j - i
         at = slabs[k, START]
         slabs[k, LATEST] = BEGIN

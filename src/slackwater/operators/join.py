@@ -34,7 +34,10 @@ ends before that is said no later. (Other input may tell of ends far ahead, and 
 Pass: every change of a pair, at once; of what is alone, what the batch changes and what the watermark
 has reached. Keep: the events of both inputs, by key, until they end behind the ctis of *both*: behind
 its own no adjust can name an event any more, and behind the other's it meets nothing new (erratum 14);
-for rows that may be alone, their timelines from the smaller cti on. Propagate: the smaller cti;
+for rows that may be alone, their timelines from the smaller cti on. An EAGER inner join does not even
+begin to keep an event that ends by the other's cti: it meets who is there, an adjust says
+itself what it names, and one that makes it last longer is where it begins to be kept. On loops that is
+nearly all that goes round. Propagate: the smaller cti;
 PERFECTNESS_PRESERVING only up to the earliest start of a part that is not shown yet.
 
 Promises about key columns alone close keys, each side its own. Pass: what is alone of keys that both
@@ -75,7 +78,7 @@ from slackwater.kernels.grouping import Keys
 from slackwater.kernels.pairs import SIZE
 from slackwater.operators.asked import asked_of, columns_of, question
 from slackwater.operators.closing import Closed, Ports, about, closings_of
-from slackwater.operators.live_events import Changes, LiveEvents, Meetings, stable_order
+from slackwater.operators.live_events import Changes, LiveEvents, Meetings, netted, stable_order
 from slackwater.operators.payload_store import Payloads
 from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Ask, Description, GivenUp
@@ -96,6 +99,11 @@ _LEFT, _RIGHT = 0, 1
 _MOST_ASKED = 1_000_000
 """so many pairs of an event and a question about others are looked at"""
 
+_HALF, _HARDLY_ANY = 0.5, 0.25
+"""that much of the state is worth a sweep at any time, and so little none"""
+_LOOSE = 4
+"""so many times as many keys as rows cost too much to look through"""
+
 
 @dataclass(slots=True)
 class State:
@@ -113,6 +121,8 @@ class State:
     last_sync: int = BEGIN
     """the largest so far, as long as syncs do not decrease; then INF. ORDER_PRESERVING asks"""
     sweep_at: int = field(default_factory=lambda: slackwater.state.SWEEP_FROM)
+    held_sweep_at: int = field(default_factory=lambda: 2 * slackwater.state.SWEEP_FROM)
+    """... while one side holds the cti back: little can be forgotten then, and soon much"""
 
     @property
     def ctis(self) -> list[int]:
@@ -183,7 +193,10 @@ class Join:
             if port in state.alone:
                 whole.append(self._alone(port, rows.where(keyless & (rows.old_ve != rows.new_ve))))
             rows = rows.where(~keyless)
-        if rows.rows:
+        if rows.rows and self._pass_by(state, port, rows):
+            changes, met, pairs, given_up = self._passing(state, port, rows, columns)
+            whole += pairs
+        elif rows.rows:
             key = state.keys.number(self._keys(rows.payload, columns))
             if state.ports.told:
                 rows, key = _without_the_barren(state, port, rows, key)
@@ -211,6 +224,43 @@ class Join:
                 alone += self._forget_of(state, np.unique(done))[0]
         return Answer(rows=self._in_order([*whole, *alone]), given_up=given_up)
 
+    def _pass_by(self, state: State, port: int, rows: Batch) -> bool:
+        """Whether some of these events are, or were, over when anything else comes of the other side."""
+        if self.node.how != "inner" or self.latency is not OutputLatency.EAGER:
+            return False
+        over = state.ctis[1 - port]
+        return bool((np.where(rows.is_insert, rows.new_ve, rows.old_ve) <= over).any())
+
+    def _passing(
+        self, state: State, port: int, rows: Batch, columns: list[str]
+    ) -> tuple[Changes, Meetings, list[Batch], GivenUp | None]:
+        """The same where events that are over by the cti of the other side are not stored.
+
+        They meet who is there. What comes later of the other side does not concern them, and an adjust
+        says itself what it names. So none is looked for whose end was not behind that cti.
+        """
+        over = state.ctis[1 - port]
+        keys = self._keys(rows.payload, columns)
+        lasts = np.maximum(rows.old_ve, rows.new_ve) > over
+        if lasts.any():
+            state.keys.number(keys if lasts.all() else taken(keys, np.flatnonzero(lasts)))
+        # whose key nobody has, meets nobody
+        key = state.keys.find(keys)
+        if (key < 0).any():
+            rows, key = rows.where(key >= 0), key[key >= 0]
+        if state.ports.told:
+            rows, key = _without_the_barren(state, port, rows, key)
+        rows, key = netted(rows, key, state.sides[port].identity)
+        changes = Changes(key, rows.vs, rows.old_ve, rows.new_ve, np.arange(rows.rows))
+        met, pairs, given_up = self._pairs(state, port, changes, rows.payload)
+        lasts = np.maximum(rows.old_ve, rows.new_ve) > over
+        if lasts.any():
+            # one that is to be longer than that is there from now on
+            old_ve = np.where(rows.old_ve <= over, rows.vs, rows.old_ve)
+            stored = Batch(rows.vs, old_ve, rows.new_ve, rows.payload).where(lasts)
+            state.sides[port].apply(stored, key[lasts], len(state.keys))
+        return changes, met, pairs, given_up
+
     def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
         """The key columns, by the names that they have on the left."""
         names = list(self.node.on)
@@ -220,16 +270,19 @@ class Join:
         return framed(renamed, payload.height)
 
     def _pairs(
-        self, state: State, port: int, changes: Changes
+        self, state: State, port: int, changes: Changes, own: pl.DataFrame | None = None
     ) -> tuple[Meetings, list[Batch], GivenUp | None]:
-        """Whom the changes meet, what is to be said of these pairs, and what nobody can say."""
+        """Whom the changes meet, what is to be said of these pairs, and what nobody can say.
+
+        `own` are the payloads of the changes, if they are not in the store.
+        """
         node, given_up = self.node, None
         met = state.sides[1 - port].meetings(changes, len(state.keys))
         if not len(met.vs) or self._only_covers:
             return met, [], None
         if self.latency is not OutputLatency.EAGER:
             met = met.take(stable_order(np.minimum(met.old_ve, met.new_ve)))
-        payload = self._payload(state, _numbers(port, changes, met))
+        payload = self._payload(state, port, _numbers(port, changes, met), own)
         pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
         if self.where is not None:
             satisfied, given_up = _satisfied(self.where, pairs)
@@ -258,8 +311,15 @@ class Join:
         row, vs, old_ve, new_ve = changed
         return [self._alone(side, Batch(vs, old_ve, new_ve, state.sides[side].payloads.take(row)))]
 
-    def _payload(self, state: State, numbers: tuple[Ints, Ints]) -> pl.DataFrame:
-        left, right = (side.payloads.take(n) for side, n in zip(state.sides, numbers, strict=True))
+    def _payload(
+        self, state: State, port: int, numbers: tuple[Ints, Ints], own: pl.DataFrame | None
+    ) -> pl.DataFrame:
+        left, right = (
+            side.payloads.take(number)
+            if own is None or at != port
+            else taken(some_columns(own, side.payloads.schema.names()), number)
+            for at, (side, number) in enumerate(zip(state.sides, numbers, strict=True))
+        )
         renamed = [
             right.get_column(name).alias(called) for name, called in self.node.right_names.items()
         ]
@@ -296,9 +356,18 @@ class Join:
             parts += more
             promises += told
         unwanted = self._unwanted(state, None if closed is None else closed.key)
-        # as long as the other side holds it back, little can be forgotten
-        if cti == INF or state.stored() >= state.sweep_at * (1 if cti > min(before) else 2):
+        is_held = cti == min(before)
+        is_due = state.stored() >= (state.held_sweep_at if is_held else state.sweep_at)
+        past = None
+        if self.node.how == "inner" and not any(self.never_adjusts) and (is_due or not is_held):
+            past = _past(state, cti)
+        if past is not None:
+            is_due = past > _HALF or (is_due and past > _HARDLY_ANY)
+        if cti == INF or is_due:
+            sweep_at = state.sweep_at
             parts += self._sweep(state, cti)
+            if is_held:
+                state.sweep_at = sweep_at
         return Answer(tuple(promises), self._in_order(parts), unwanted=unwanted)
 
     # promises about columns
@@ -567,12 +636,33 @@ class Join:
             for side in state.sides:
                 side.renumber(in_use)
         state.sweep_at = slackwater.state.sweep_after(state.rows())
+        state.held_sweep_at = 2 * state.sweep_at
         return parts
 
     def describe(self, state: State) -> Description:
         """One row per event or endpoint; the side that has promised less holds the join back."""
         held_by = _LEFT if state.promised[_LEFT].cti <= state.promised[_RIGHT].cti else _RIGHT
         return Description(state.rows(), held_by)
+
+
+def _past(state: State, cti: int) -> float | None:
+    """Which part of what is stored is behind a cti, by a look at some keys; None if that does not tell.
+
+    Who forgets more than half pays no more for a row than who waits until as much again has come. What
+    has been cut off, or closed by its key, is not seen so, nor what is old among many events of a key.
+    """
+    stored = state.stored()
+    is_small = stored < slackwater.state.SWEEP_FROM
+    if is_small or state.ports.told or not stored <= 2 * len(state.keys) <= 2 * _LOOSE * stored:
+        return None
+    if 2 * sum(side.cut for side in state.sides) > stored:
+        return None
+    past = every = 0
+    for side in state.sides:
+        size, latest = side.sample()
+        every += int(size.sum())
+        past += int(size[latest < cti].sum())
+    return past / every if every else None
 
 
 def _size(asked: Promise) -> int:

@@ -23,12 +23,13 @@ import polars as pl
 from slackwater.columns import some_columns
 from slackwater.events import Batch
 from slackwater.kernels import pairs
-from slackwater.kernels.grouping import hashes_of
-from slackwater.kernels.pairs import BLOCK, COLUMNS, HASH, ROW, SIZE, START, VE, VS
+from slackwater.kernels.arrays import LEAST, Spares
+from slackwater.kernels.grouping import Keys, hashes_of
+from slackwater.kernels.pairs import BLOCK, COLUMNS, HASH, LATEST, ROW, SIZE, START, VE, VS
 from slackwater.operators.payload_store import Payloads
 from slackwater.times import BEGIN
 
-__all__ = ["Changes", "LiveEvents", "Meetings", "stable_order"]
+__all__ = ["Changes", "LiveEvents", "Meetings", "netted", "stable_order"]
 
 kernel: Any = pairs
 """compiled functions, which mypy cannot follow"""
@@ -41,6 +42,8 @@ _SPARSE = 8
 """if there are so many times as many keys as events, these are sorted, and the others not looked at"""
 _MOST_ROOM = 4
 """a pool so many times as large as what is needed is given back"""
+_SAMPLE = 512
+"""at most so many keys are looked at to find out whether there is much to forget"""
 _KEPT = 2_048
 """... but not below some times as many: what comes next is likely to need them again"""
 
@@ -86,10 +89,13 @@ class LiveEvents:
     seed: int = 0
     count: int = 0
     """how many events are stored, those that are gone and not yet swept away included"""
+    cut: int = 0
+    """how many ends have moved back since"""
     top: int = 0
     slabs: Ints = field(default_factory=lambda: np.zeros((0, COLUMNS), dtype=np.int64))
     pool: Ints = field(default_factory=lambda: np.zeros((0, COLUMNS), dtype=np.int64))
     latest: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    spares: Spares = field(default_factory=Spares)
 
     def apply(self, rows: Batch, key: Ints, keys: int, *, by_least: bool = False) -> Changes:
         """Take in the rows of a batch; how each event that they touch has changed.
@@ -115,8 +121,9 @@ class LiveEvents:
     def admit(self, keys: int) -> None:
         """There are so many keys now, at least."""
         if keys > len(self.slabs):
-            slabs = _lines(max(keys, 2 * len(self.slabs)))
+            slabs = self._lines(max(keys, 2 * len(self.slabs)))
             slabs[: len(self.slabs)] = self.slabs
+            self.spares.give_back(self.slabs)
             self.slabs = slabs
 
     def _hashes(self, payload: pl.DataFrame) -> Ints:
@@ -137,7 +144,7 @@ class LiveEvents:
             columns = tuple(column[inserted] for column in columns)
         place = _places(columns[0], len(self.slabs))
         key, events = kernel.arranged(place, *map(_writable, columns), first_row)
-        self._grow(self.top + kernel.room_needed(self.slabs, key))
+        self._grow(self.top + kernel.room_needed(self.slabs, key, False))
         arrays = self.slabs, self.pool, self.latest
         self.top, where = kernel.insert(*arrays, self.top, key, events)
         vs, ve, row = (np.ascontiguousarray(events[:, column]) for column in (VS, VE, ROW))
@@ -146,8 +153,9 @@ class LiveEvents:
     def _grow(self, needed: int) -> None:
         if needed > len(self.pool):
             size = -(-max(needed, 2 * len(self.pool)) // BLOCK) * BLOCK
-            pool = _lines(size)
+            pool = self._lines(size)
             pool[: self.top] = self.pool[: self.top]
+            self.spares.give_back(self.pool)
             latest = np.zeros(size // BLOCK, dtype=np.int64)
             latest[: len(self.latest)] = self.latest
             self.pool, self.latest = pool, latest
@@ -172,6 +180,7 @@ class LiveEvents:
         else:
             raise AssertionError("an adjust names an event that is not there")
         events = self.pool[touched]
+        self.cut += int(np.count_nonzero(rows.new_ve[adjusted] < rows.old_ve[adjusted]))
         moved = Changes(touched_key, events[:, VS], before, events[:, VE], events[:, ROW])
         return born._replace(now=self.pool[where, VE]), moved, least
 
@@ -197,11 +206,12 @@ class LiveEvents:
 
     def _rebuild(self, key: Ints, events: Ints) -> None:
         """Put events in, where there are none."""
-        self.count, self.top = len(events), 0
+        self.count, self.cut, self.top = len(events), 0, 0
         # as much again comes before the next time
-        needed = 2 * kernel.room_needed(self.slabs, key)
+        needed = 2 * kernel.room_needed(self.slabs, key, True)
         if max(needed, _KEPT) * _MOST_ROOM < len(self.pool):
-            self.pool, self.latest = self.pool[:0], self.latest[:0]
+            self.spares.give_back(self.pool)
+            self.pool, self.latest = self.pool[:0].copy(), self.latest[:0].copy()
         self._grow(needed)
         self.top = kernel.rebuild(self.slabs, self.pool, self.latest, key, events)
 
@@ -257,6 +267,11 @@ class LiveEvents:
         self._rebuild(key, events)
         return alive
 
+    def sample(self) -> tuple[Ints, Ints]:
+        """Of some of the keys, spread over all: how many events they have, and a bound of their ends."""
+        some = self.slabs[:: len(self.slabs) // _SAMPLE + 1]
+        return some[:, SIZE], some[:, LATEST]
+
     def in_use(self, keys: int) -> Mask:
         """Which keys have events."""
         self.admit(keys)
@@ -266,20 +281,22 @@ class LiveEvents:
         """Other keys are gone, and these are numbered from 0."""
         kept = self.slabs[: len(alive)][alive]
         if len(self.slabs) > _MOST_ROOM * max(len(kept), _KEPT):
-            self.slabs = _lines(len(kept))
+            self.spares.give_back(self.slabs)
+            self.slabs = self._lines(len(kept))
         else:
             # as many may come before the next time: memory from the system is touched page by page
             self.slabs[len(kept) :] = 0
         self.slabs[: len(kept)] = kept
 
-
-def _lines(rows: int) -> Ints:
-    """So many rows, empty: two share a line of the cache, and none lies in two lines."""
-    # memory that comes cleared from the system has no large pages, and is touched for the first time
-    numbers = np.empty(rows * COLUMNS + 8, dtype=np.int64)
-    numbers.fill(0)
-    first = -numbers.ctypes.data % 64 // 8
-    return numbers[first : first + rows * COLUMNS].reshape(rows, COLUMNS)
+    def _lines(self, rows: int) -> Ints:
+        """So many rows, empty: two share a line of the cache, and none lies in two lines."""
+        if rows * COLUMNS >= LEAST:
+            return self.spares.filled(0, rows, COLUMNS)
+        # memory that comes cleared from the system has no large pages, and is touched for the first time
+        numbers = np.empty(rows * COLUMNS + 8, dtype=np.int64)
+        numbers.fill(0)
+        first = -numbers.ctypes.data % 64 // 8
+        return numbers[first : first + rows * COLUMNS].reshape(rows, COLUMNS)
 
 
 def _places(key: Ints, keys: int) -> Ints:
@@ -296,6 +313,34 @@ def _places(key: Ints, keys: int) -> Ints:
 def _writable(column: Ints) -> Ints:
     # compiled kernels tell the two apart
     return np.require(column, requirements=["C", "W"])
+
+
+def netted(rows: Batch, key: Ints, identity: list[str]) -> tuple[Batch, Ints]:
+    """The rows with each event once, with its end before and after them all; and their keys.
+
+    Equal events are interchangeable: the ends that they have before, and do not have afterwards, become
+    those that they have afterwards, and did not have before.
+    """
+    if rows.is_insert.all():
+        return rows, key
+    order = np.lexsort((rows.vs, key))
+    again = (np.diff(key[order]) == 0) & (np.diff(rows.vs[order]) == 0)
+    if not again.any():
+        return rows, key
+    columns = [key, rows.vs]
+    if identity:
+        some = some_columns(rows.payload, identity)
+        columns.append(Keys(some.schema).number(some))
+    _, first, event = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
+    event = event.reshape(-1)
+    ends = np.stack([np.tile(event, 2), np.concatenate([rows.old_ve, rows.new_ve])])
+    (event, end), which = np.unique(ends, axis=1, return_inverse=True)
+    change = np.bincount(which.reshape(-1), np.repeat([-1.0, 1.0], rows.rows)).astype(np.int64)
+    before, after = (np.repeat(np.arange(len(end)), np.maximum(sign * change, 0)) for sign in (-1, 1))
+    # both are in the order of events, and each has as many of one as of the other
+    place = first[event[before]]
+    some_rows = rows.take(place)
+    return Batch(some_rows.vs, end[before], end[after], some_rows.payload), key[place]
 
 
 def stable_order(times: Ints) -> Ints:
