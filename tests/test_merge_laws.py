@@ -29,7 +29,7 @@ from slackwater.validity import StreamProperties, Validator
 
 COLUMN_TYPES = {"k": str, "v": int}
 SCHEMA = sw.stream(COLUMN_TYPES).schema
-COLUMNS = {"k": st.sampled_from(["a", "b", None]), "v": st.sampled_from([0, 1, None])}
+COLUMNS = {"k": st.sampled_from(["a", "a word that is long", None]), "v": st.sampled_from([0, 1, None])}
 FEWER = settings(max_examples=max(1, settings().max_examples // 8))
 
 MANNERS: dict[str, tuple[dict[str, Any], StreamProperties]] = {
