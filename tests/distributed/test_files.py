@@ -32,6 +32,17 @@ def test_what_is_no_place_is_refused() -> None:
             Directory(place)
 
 
+def test_where_a_file_is_can_be_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    Directory(str(tmp_path)).require()
+    Directory(str(tmp_path / "not" / "yet")).require()
+    for place, detail in (("file", "it is a file"), ("file/below/it", f"{tmp_path}/file is a file")):
+        with pytest.raises(sw.PlanError, match="cannot be a directory") as refused:
+            Directory(f"{tmp_path}/{place}").require()
+        assert refused.value.detail == detail
+        assert refused.value.hint
+
+
 def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
     directory = Directory(str(tmp_path))
     seen: list[list[str]] = []

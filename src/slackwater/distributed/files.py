@@ -66,6 +66,21 @@ class Directory:
         self.root: str
         self.files, self.root = opened(place)
 
+    def require(self) -> None:
+        """Raise if there can be no such directory, for a file is there, or where it would have to be."""
+        path = self.root
+        while path.strip("/"):
+            kind = self.files.get_file_info(path).type
+            if kind is pafs.FileType.File:
+                raise PlanError(
+                    f"{self.root!r} cannot be a directory",
+                    detail=f"{path} is a file" if path != self.root else "it is a file",
+                    hint="name a directory; it need not be there yet",
+                )
+            if kind is not pafs.FileType.NotFound:
+                return
+            path = path.rpartition("/")[0]
+
     def path(self, name: str) -> str:
         """What a file in it is called in its file system."""
         return f"{self.root}/{name}"

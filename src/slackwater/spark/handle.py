@@ -28,6 +28,7 @@ from slackwater.distributed.controls import (
     pack_told,
     pack_turn,
 )
+from slackwater.distributed.files import Directory
 from slackwater.distributed.keeper import forget
 from slackwater.distributed.parcels import PROMISED, Parcel, from_arrow, in_order
 from slackwater.distributed.pledges import Pledges
@@ -437,6 +438,7 @@ def start(
     dial = the_dial(root) if turnable else None
     slots = max(1, spark.sparkContext.defaultParallelism)
     checkpoint = _resolved(spark, checkpoint)
+    Directory(checkpoint).require()
     require_at_rest(spark, checkpoint)
     root_of_store = f"{checkpoint}/slackwater"
     inputs = {source: known(spark, given, root_of_store, source) for source, given in inputs.items()}

@@ -75,6 +75,7 @@ class _Committing(Receiver):
     def __init__(self, sink: Parquet, query: str) -> None:
         super().__init__(sink)
         self._directory, self._query = Directory(sink.directory), query
+        self._directory.require()
         committed = [*commits_in(self._directory)]
         if committed:
             self._require_own(committed[-1])
