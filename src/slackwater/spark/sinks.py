@@ -16,6 +16,7 @@ one that started last among those that have not been taken back. `Memory(key="k"
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -24,6 +25,7 @@ import polars as pl
 from rich import console, table
 
 from slackwater.distributed.latest import Upserts, upserts_of
+from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.rows import changelog
 from slackwater.spark.delta import Delta
@@ -59,7 +61,19 @@ class Callback(Keyed):
 
     def take(self, said: Batch, batch: int, promise: int) -> None:
         """Call it."""
-        self.function(upserts_of(said, self.keys) if self.keys else said, batch)
+        news = upserts_of(said, self.keys) if self.keys else said
+        try:
+            self.function(news, batch)
+        except Exception as problem:
+            # a user's function may raise anything, and Java would tell it among its own words
+            called = getattr(self.function, "__name__", type(self.function).__name__)
+            [_, *frames] = traceback.extract_tb(problem.__traceback__)
+            place = f"{frames[0].filename}, line {frames[0].lineno}; " if frames else ""
+            raise OperatorError(
+                f"the callback {called} raised {type(problem).__name__}: {problem}",
+                detail=f"{place}it was told batch {batch}",
+                hint="started again from its checkpoint, the query tells it that batch again",
+            ) from problem
 
 
 @dataclass(frozen=True, kw_only=True)
