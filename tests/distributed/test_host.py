@@ -95,11 +95,12 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_another_plan_is_refused_and_the_same_goes_on(tmp_path: Path) -> None:
-    Store(str(tmp_path)).open(_program())
-    Store(str(tmp_path)).open(_program())
+    store = Store(str(tmp_path))
+    store.begin(store.fitting(_program()))
+    store.begin(store.fitting(_program()))
     other = SOURCE.group_by("k").aggregate(n=sw.count(), top=sw.min("v"))
     with pytest.raises(sw.PlanError, match="another plan") as error:
-        Store(str(tmp_path)).open(program_of(other.node, buckets=1))
+        store.fitting(program_of(other.node, buckets=1))
     assert "Min" in error.value.detail
 
 
@@ -350,7 +351,7 @@ def test_what_was_set_aside_and_how_it_stood_is_read_again(tmp_path: Path) -> No
     store = Store(str(tmp_path))
     assert store.buckets is None
     assert store.last_record() is None
-    store.open(program_of(QUERY.node, buckets=3))
+    store.begin(store.fitting(program_of(QUERY.node, buckets=3)))
     store.write_entries(4, [Entry(sw.cti(3), "late", "s")])
     store.write_entries(4, [Entry(sw.cti(5), "late", "s"), Entry("x", "bad", "s", "why")])
     store.write_entries(5, [])

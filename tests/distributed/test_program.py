@@ -64,9 +64,15 @@ def test_functions_that_are_written_again_are_the_same() -> None:
     assert _program(query("a", "b")).fingerprint != _program(query("a", "c")).fingerprint
 
 
+def _begun(store: Store, program: Program, *beside: str) -> str:
+    facts = store.fitting(program, beside)
+    store.begin(facts)
+    return str(facts["query"])
+
+
 def test_more_may_be_forgiven_after_a_restart_but_not_less(tmp_path: Path) -> None:
     def opened(on_invalid: OnInvalid) -> str:
-        return Store(str(tmp_path)).open(program_of(s.node, buckets=1, on_invalid=on_invalid))
+        return _begun(Store(str(tmp_path)), program_of(s.node, buckets=1, on_invalid=on_invalid))
 
     name = opened(sw.RAISE)
     assert opened(sw.LEDGER) == name
@@ -80,7 +86,7 @@ def test_what_enters_beside_the_streams_is_fixed_with_the_first_batch(tmp_path: 
     store = Store(str(tmp_path))
 
     def opened(*beside: str) -> str:
-        return store.open(program_of(s.node, buckets=1), beside)
+        return _begun(store, program_of(s.node, buckets=1), *beside)
 
     name = opened("a heartbeat")
     assert opened() == name, "nothing was read yet"

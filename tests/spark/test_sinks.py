@@ -14,9 +14,11 @@ import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import slackwater as sw
+from slackwater.distributed.files import Directory
 from slackwater.distributed.program import program_of
 from slackwater.ledger import Ledger
 from slackwater.spark import memory, sinks
+from slackwater.spark.commits import Commit
 from slackwater.spark.parquet import _Committing
 from slackwater.spark.receiving import Delivery, Opening, Sink
 
@@ -248,6 +250,22 @@ def _taken(sink: Sink, tmp_path: Path) -> Any:
     for delivery in (second, third):
         receiver.take(delivery)
     return receiver
+
+
+def test_a_query_whose_sink_is_refused_has_not_begun(spark: Any, tmp_path: Path) -> None:
+    """The checkpoint is open for another one."""
+    out = str(tmp_path / "out")
+    Commit(0, "another", 5, [], Directory(out)).write()
+    (tmp_path / "in").mkdir()
+    given, checkpoint = {s: _read(spark, tmp_path / "in")}, str(tmp_path / "checkpoint")
+    with pytest.raises(sw.PlanError, match="another query"):
+        COUNTS.start(spark, given, checkpoint=checkpoint, sink=sinks.Parquet(directory=out))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(sw.PlanError, match="cannot be a directory"):
+        COUNTS.start(spark, given, checkpoint=str(tmp_path / "file"))
+    s.distinct().start(spark, given, checkpoint=checkpoint).stop()
+    with pytest.raises(sw.PlanError, match="another plan"):
+        COUNTS.start(spark, given, checkpoint=checkpoint)
 
 
 def test_memory_is_there_again(tmp_path: Path) -> None:

@@ -106,10 +106,11 @@ class Store:
 
     # what wrote it
 
-    def open(self, program: Program, beside: Sequence[str] = ()) -> str:
-        """Begin, or go on if the program fits what is there; else refuse. Its name, for sinks.
+    def fitting(self, program: Program, beside: Sequence[str] = ()) -> dict[str, Any]:
+        """What is to be written down of a program that may begin here, or go on; else refuse.
 
-        `beside` are the inputs that are no streams of the plan.
+        `beside` are the inputs that are no streams of the plan. "query" is its name, for sinks: the one
+        that it has already, if it goes on.
         """
         mine: dict[str, Any] = {
             "fingerprint": program.fingerprint,
@@ -120,9 +121,7 @@ class Store:
         }
         theirs = self._program()
         if theirs is None:
-            mine["query"] = uuid.uuid4().hex
-            self._write_program(mine)
-            return str(mine["query"])
+            return {**mine, "query": uuid.uuid4().hex}
         if theirs["fingerprint"] != mine["fingerprint"]:
             changed = [line for line in theirs["plan"] if line not in mine["plan"]]
             new = [line for line in mine["plan"] if line not in theirs["plan"]]
@@ -134,10 +133,12 @@ class Store:
         self._require_as_many(theirs, mine)
         if theirs["on_invalid"] != mine["on_invalid"]:
             self._require_lenient(program)
-        facts = {**mine, "query": theirs["query"]}
-        if facts != theirs:
-            self._write_program(facts)
-        return str(theirs["query"])
+        return {**mine, "query": theirs["query"]}
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """From now on it is that program's."""
+        if facts != self._program():
+            self._directory.write("program.json", json.dumps(facts, indent=1).encode())
 
     def _require_as_many(self, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
         """Spark knows its inputs by their number, once there was a batch."""
@@ -160,9 +161,6 @@ class Store:
                 detail="so far they were set aside, and would now stop the query when it is restored",
                 hint="keep on_invalid=sw.LEDGER, or start anew with another checkpoint",
             )
-
-    def _write_program(self, facts: dict[str, Any]) -> None:
-        self._directory.write("program.json", json.dumps(facts, indent=1).encode())
 
     @property
     def buckets(self) -> int | None:

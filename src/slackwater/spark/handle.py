@@ -464,7 +464,7 @@ def start(
         "feedback from a topic": isinstance(feedback, Topic),
         "a heartbeat": heartbeat is not None,
     }
-    query_name = store.open(program, [name for name, enters in entering.items() if enters])
+    facts = store.fitting(program, [name for name, enters in entering.items() if enters])
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
     spoken = Spoken()
@@ -479,7 +479,7 @@ def start(
     if heartbeat is not None:
         beside.append(beats(spark, program, heartbeat))
     tells = None if feedback_to is None else Feedback(_telling(spark, feedback_to))
-    handle = SparkQuery(program, settings, sink, query_name, spoken, feedback=tells)
+    handle = SparkQuery(program, settings, sink, facts["query"], spoken, feedback=tells)
 
     def write(frame: DataFrame, batch: int) -> None:
         with sink.published(frame, program.schema) as left:
@@ -489,6 +489,8 @@ def start(
     with _keeping_memory(spark):
         answer = lowered(spark, program, inputs, settings, sink, beside=beside)
     writer = answer.writeStream.foreachBatch(write).option("checkpointLocation", f"{checkpoint}/spark")
+    # nobody has refused: what is not begun leaves the checkpoint to another query
+    store.begin(facts)
     with _planned_once(spark):
         handle.begun(writer.trigger(**trigger).start())
     return handle
