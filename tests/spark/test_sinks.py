@@ -6,6 +6,8 @@ import io
 import json
 import os
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +252,35 @@ def _taken(sink: Sink, tmp_path: Path) -> Any:
     for delivery in (second, third):
         receiver.take(delivery)
     return receiver
+
+
+WHOLE: dict[str, Callable[[Path], Sink]] = {
+    "all rows in memory": lambda _: sinks.Memory(),
+    "a view in memory": lambda _: sinks.Memory(key="k"),
+    "files": lambda place: sinks.Parquet(directory=str(place / "out")),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_kept_goes_on_where_it_was(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sink that has not got all that was said so far would begin in the middle."""
+    monkeypatch.setattr(memory, "_TOGETHER", 2)
+    sink = WHOLE[name](tmp_path)
+    program = program_of(sink.plan(COUNTS.node), buckets=1)
+    at = Opening("q", str(tmp_path / "own"), program, Ledger())
+    with pytest.raises(sw.PlanError, match="the answer so far is not there") as refused:
+        sink.opened(replace(at, through=0))
+    assert refused.value.detail.startswith("batch 0 is through")
+    receiver = sink.opened(at)
+    for delivery in _batches(sw.Query(sink.plan(COUNTS.node))):
+        # the driver may have ended before the batch was recorded, or just after
+        receiver.take(delivery)
+        sink.opened(replace(at, through=delivery.batch - 1))
+        sink.opened(replace(at, through=delivery.batch))
+    with pytest.raises(sw.PlanError, match="the answer so far is not there"):
+        sink.opened(replace(at, through=3))
 
 
 def test_a_query_whose_sink_is_refused_has_not_begun(spark: Any, tmp_path: Path) -> None:

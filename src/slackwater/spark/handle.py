@@ -154,7 +154,7 @@ class SparkQuery:
         self.ledger = Ledger()
         self._fill_ledger()
         self.progress = _standings_of(self._store.last_record())
-        at = Opening(query, f"{settings.root}/sink", program, self.ledger)
+        at = Opening(query, f"{settings.root}/sink", program, self.ledger, self.progress.batch)
         self._receiver = sink.opened(at)
         self._pledges = Pledges(program.schema, program.cut.spread)
         """what buckets have promised of payloads, each for itself; lost with the handle"""

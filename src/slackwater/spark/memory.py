@@ -31,7 +31,9 @@ class Memory(Keyed):
 
     def opened(self, at: Opening) -> Receiver:
         """What earlier runs have left, to go on with."""
-        return _ViewInMemory(self, at) if self.keys else _InMemory(self, at)
+        receiver = _ViewInMemory(self, at) if self.keys else _InMemory(self, at)
+        at.require_whole(at.root, has_last=receiver.last >= at.through)
+        return receiver
 
 
 class _InMemory(Receiver):
@@ -41,7 +43,7 @@ class _InMemory(Receiver):
         super().__init__(sink)
         self._program, self._ledger = at.program, at.ledger
         self._files = _Numbered(at.root)
-        self._last = -1
+        self.last = -1
         self._output = Output(at.program.schema, at.ledger, at.program.properties)
         self._read_until(None)
 
@@ -53,15 +55,15 @@ class _InMemory(Receiver):
             if batch is None or number < batch:
                 rows = self._files.read(number, "said")
                 self._output.append(from_changelog(rows, program.schema))
-                self._last = number
+                self.last = number
 
     def take(self, delivery: Delivery) -> None:
         """Append it, in the place of what the same batch may have said before."""
-        if delivery.batch <= self._last:
+        if delivery.batch <= self.last:
             self._read_until(delivery.batch)
         self._files.write(delivery.batch, "said", changelog(delivery.said))
         self._output.append(delivery.said)
-        self._last = delivery.batch
+        self.last = delivery.batch
 
     @property
     def output(self) -> Output:
@@ -75,13 +77,13 @@ class _ViewInMemory(Receiver):
         super().__init__(sink)
         self._keys, self._schema = sink.keys, at.program.schema
         self._files = _Numbered(at.root)
-        self._last = -1
+        self.last = -1
         self._read_until(None)
 
     def _read_until(self, batch: int | None) -> None:
         self._view = View(self._schema, self._keys)
         tables = [n for n in self._files.numbers("table") if batch is None or n < batch]
-        start = tables[-1] if tables else -1
+        self.last = start = tables[-1] if tables else -1
         none = pl.DataFrame(schema={key: self._schema[key] for key in self._keys})
         if tables:
             self._view.take(Upserts(self._files.read(start, "table"), none))
@@ -89,19 +91,19 @@ class _ViewInMemory(Receiver):
             if start < number and (batch is None or number < batch):
                 upserts = self._files.read(number, "upserts")
                 self._view.take(Upserts(upserts, self._files.read(number, "deletes")))
-                self._last = number
+                self.last = number
 
     def take(self, delivery: Delivery) -> None:
         """Put the new rows in the place of the old ones."""
         number = delivery.batch
-        if number <= self._last:
+        if number <= self.last:
             self._read_until(number)
         changes = upserts_of(delivery.said, self._keys)
         # the upserts last: with them the batch is there
         self._files.write(number, "deletes", changes.deletes)
         self._files.write(number, "upserts", changes.upserts)
         self._view.take(changes)
-        self._last = number
+        self.last = number
         if number % _TOGETHER == _TOGETHER - 1:
             self._files.write(number, "table", self._view.table())
             # the batch may be repeated, so what the table before is made of stays

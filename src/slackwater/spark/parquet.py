@@ -67,8 +67,10 @@ class Parquet(Sink):
         return write
 
     def opened(self, at: Opening) -> Receiver:
-        """The directory, if no other query has put its answer there."""
-        return _Committing(self, at.query)
+        """The directory, if this query, and no other, has put its answer there."""
+        receiver = _Committing(self, at.query)
+        at.require_whole(receiver.root, has_last=receiver.has(at.through))
+        return receiver
 
 
 class _Committing(Receiver):
@@ -80,12 +82,20 @@ class _Committing(Receiver):
         if committed:
             self._require_own(committed[-1])
 
+    @property
+    def root(self) -> str:
+        """Where it is."""
+        return self._directory.root
+
+    def has(self, batch: int) -> bool:
+        """Whether that batch was committed."""
+        return self._directory.has(f"{COMMITS}/{batch:09d}.json")
+
     def take(self, delivery: Delivery) -> None:
         """All tasks have written: the batch is there, if it was not before."""
-        name = f"{delivery.batch:09d}.json"
-        if self._directory.has(f"{COMMITS}/{name}"):
+        if self.has(delivery.batch):
             # another query may have begun there at the same time
-            self._require_own(name)
+            self._require_own(f"{delivery.batch:09d}.json")
             return
         files = sorted(delivery.written)
         told = dict(delivery.token)

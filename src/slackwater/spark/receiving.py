@@ -54,6 +54,17 @@ class Opening:
     """a directory under the checkpoint, for the sink's own use"""
     program: Program
     ledger: Ledger
+    through: int = -1
+    """the last batch whose answer was taken; -1: there is none"""
+
+    def require_whole(self, place: str, *, has_last: bool) -> None:
+        """Raise if what a sink keeps does not go up to there: it would go on behind a gap."""
+        if self.through >= 0 and not has_last:
+            raise PlanError(
+                "the answer so far is not there",
+                detail=f"batch {self.through} is through, and {place} does not hold it",
+                hint="give the sink that the query had, or start anew with another checkpoint",
+            )
 
 
 @dataclass(frozen=True)
