@@ -160,6 +160,8 @@ def read_files(
     """
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
+    _require_place(directory)
+    _require_some(per_batch, "file")
     files = Files(directory, form, per_batch)
     columns = Form(vs, ve, unbounded, kind, new_ve, count, pattern)
     return Unread(files, columns, partition, progress or Progress())
@@ -195,6 +197,7 @@ def read_committed(
       detail: 'answers/copy-*' may match more of them at any time, each with tokens of its own
       hint: name one directory
     """
+    _require_place(directory)
     if aligned:
         if glob.has_magic(directory):
             raise PlanError(
@@ -204,11 +207,24 @@ def read_committed(
             )
         require_patient(progress)
         per_batch = 1 if per_batch is None else per_batch
-    if per_batch is not None and per_batch < 1:
-        raise PlanError("at least one batch is read at once", detail=f"per_batch={per_batch!r}")
+    _require_some(per_batch, "batch")
     form = Form("vs", "ve", kind="kind", new_ve="new_ve")
     described = Committed(directory.rstrip("/"), per_batch)
     return Unread(described, form, None, progress or Progress(), aligned)
+
+
+def _require_place(directory: object) -> None:
+    if not isinstance(directory, str) or not directory:
+        raise PlanError(
+            f"{directory!r} does not name a directory",
+            detail=f"it is of type {type(directory).__name__}",
+            hint='"/path", "s3a://bucket/path"; of a Path, str(path)',
+        )
+
+
+def _require_some(per_batch: object, what: str) -> None:
+    if per_batch is not None and (type(per_batch) is not int or per_batch < 1):
+        raise PlanError(f"at least one {what} is read at once", detail=f"per_batch={per_batch!r}")
 
 
 def require_patient(progress: Progress | None) -> None:

@@ -6,15 +6,16 @@ ledger; the query lives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial, reduce
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -98,7 +99,16 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     place = given.frame.directory
     if isinstance(given.frame, Committed):
         place = f"{place}/{COMMITS}"
-    return reader.load(place).select("path", "modificationTime")
+    try:
+        return reader.load(place).select("path", "modificationTime")
+    except AnalysisException as problem:
+        raise PlanError(
+            f"there is nothing to be read at {place!r}",
+            detail=str(problem).strip().partition("\n")[0],
+            hint="a directory has to be there, if only an empty one: files may come later"
+            if isinstance(given.frame, Files)
+            else "start the query first that writes its answer there",
+        ) from problem
 
 
 def all_files(spark: SparkSession, given: Sequence[Unread]) -> DataFrame:
@@ -150,16 +160,16 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
         reading = Reading(name, form, schema, ledger)
         read: Iterator[tuple[str, str, Batch | Token]]
         if isinstance(frame, Kafka):
-            records = (pl.DataFrame(rows) for _, rows in _together(batches))
+            records = map(pl.DataFrame, _together(batches))
             read = kafka_source.pieces(records, frame, reading)
         elif isinstance(frame, Committed):
             read = _committed(batches, reading, aligned=aligned is not None)
         else:
-            tables = _together(batches)
+            parts: Iterator[_Rows] = (_Rows(rows) for rows in _together(batches))
             if frame is not None:
                 wanted = [*schema, *form.special, *([] if partition is None else [partition])]
-                tables = _read_files(batches, frame, [*dict.fromkeys(wanted)])
-            read = _pieces(tables, partition, reading)
+                parts = _read_files(batches, frame, [*dict.fromkeys(wanted)])
+            read = _pieces(parts, partition, reading)
         for origin, part, told in read:
             if isinstance(told, Batch):
                 parcels = [*sending.rows(origin + suffix, part, told)]
@@ -176,32 +186,81 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
     return dispatch
 
 
+class _Rows(NamedTuple):
+    """Rows that are read at once, and where they were found."""
+
+    table: pa.Table
+    part: str = ""
+    """its name; a task's own part has none"""
+    file: str = ""
+    first: int = 0
+    """how many rows of the file are before them"""
+
+    def at(self, row: int) -> str:
+        """Where one of them is: nobody knows that of a streaming DataFrame."""
+        return f"{self.file}, row {self.first + row}" if self.file else f"row {row}"
+
+
 def _pieces(
-    tables: Iterator[tuple[str, pa.Table]], partition: str | None, reading: Reading
+    parts: Iterator[_Rows], partition: str | None, reading: Reading
 ) -> Iterator[tuple[str, str, Batch]]:
     """Rows as elements: their origin, the name of the part that they are, and the elements."""
-    for part, rows in tables:
-        for origin, some in _by_origin(pl.DataFrame(rows), partition):
+    for rows in parts:
+        for origin, some, number in _by_origin(pl.DataFrame(rows.table), partition):
             own = _without_partition(some, partition, reading.form, reading.schema)
-            yield origin, part, reading.elements(own)
+
+            def at(row: int, rows: _Rows = rows, number: Callable[[int], int] = number) -> str:
+                return rows.at(number(row))
+
+            try:
+                elements = reading.elements(own, at)
+            except PlanError as problem:
+                where = f" in {rows.file}" if rows.file else ""
+                raise OperatorError(
+                    f"{reading.name}: {problem.fact}{where}", detail=problem.detail, hint=problem.hint
+                ) from problem
+            yield origin, rows.part, elements
 
 
-def _read_files(
-    batches: Iterator[pa.RecordBatch], files: Files, columns: list[str]
-) -> Iterator[tuple[str, pa.Table]]:
+def _read_files(batches: Iterator[pa.RecordBatch], files: Files, columns: list[str]) -> Iterator[_Rows]:
     """The files that a task was told to read, in parts that are named in their order."""
     for batch in batches:
         names = zip(batch.column("path").to_pylist(), batch.column("modificationTime"), strict=True)
         for path, changed in sorted((path, time.cast(pa.int64()).as_py()) for path, time in names):
-            system, place = opened(path)
-            with system.open_input_file(place) as file:
-                if files.kind == "parquet":
-                    # a task has one core
-                    table = pq.ParquetFile(file).read(columns, use_threads=False)
-                else:
-                    table = pa.ipc.open_file(file).read_all().select(columns)
+            table = _read_file(path, files, columns)
             for start in range(0, table.num_rows, _TOGETHER):
-                yield f"{changed:020d} {path}", table.slice(start, _TOGETHER)
+                yield _Rows(table.slice(start, _TOGETHER), f"{changed:020d} {path}", path, start)
+
+
+def _read_file(path: str, files: Files, columns: list[str]) -> pa.Table:
+    """These columns of a file."""
+    system, place = opened(path)
+    try:
+        with system.open_input_file(place) as file:
+            if files.kind == "parquet":
+                # a task has one core; what is not there would be left out
+                parquet = pq.ParquetFile(file)
+                _require_all(columns, parquet.schema_arrow.names, path)
+                return parquet.read(columns, use_threads=False)
+            arrow = pa.ipc.open_file(file)
+            _require_all(columns, arrow.schema.names, path)
+            return arrow.read_all().select(columns)
+    except (pa.ArrowException, OSError) as problem:
+        raise OperatorError(
+            f"{path} cannot be read as {files.kind}",
+            detail=str(problem).partition("\n")[0],
+            hint="put a whole file in its place: write it elsewhere, and move it there",
+        ) from problem
+
+
+def _require_all(columns: list[str], there: list[str], path: str) -> None:
+    for name in columns:
+        if name not in there:
+            raise OperatorError(
+                f"{path} has no column {name!r}",
+                detail=f"it has: {', '.join(there)}",
+                hint="put a file with all columns of the stream in its place",
+            )
 
 
 def _committed(
@@ -231,26 +290,39 @@ def _committed(
             yield origin, part, commit.token
 
 
-def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
-    """Rows that a task was given, many at a time; they are a part of their own."""
+def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows that a task was given, many at a time."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _TOGETHER:
-            yield "", pa.Table.from_batches(waiting)
+            yield pa.Table.from_batches(waiting)
             waiting, rows = [], 0
     if rows:
-        yield "", pa.Table.from_batches(waiting)
+        yield pa.Table.from_batches(waiting)
 
 
-def _by_origin(table: pl.DataFrame, partition: str | None) -> Iterator[tuple[str, pl.DataFrame]]:
+def _by_origin(
+    table: pl.DataFrame, partition: str | None
+) -> Iterator[tuple[str, pl.DataFrame, Callable[[int], int]]]:
+    """The rows of each origin, and which rows of the table they are."""
     if partition is None:
-        yield "0", table
+        yield "0", table, int
         return
-    for (value,), part in table.group_by(partition, maintain_order=True):
-        yield str(value), part
+
+    @cache
+    def numbers() -> pl.Series:
+        by = table.select(pl.col(partition).alias("by")).with_row_index("row")
+        return by.group_by("by", maintain_order=True).agg("row")["row"]
+
+    def number(share: int, row: int) -> int:
+        # looked for when somebody asks, which is when a row cannot be used
+        return int(numbers()[share][row])
+
+    for share, ((value,), part) in enumerate(table.group_by(partition, maintain_order=True)):
+        yield str(value), part, partial(number, share)
 
 
 def _without_partition(

@@ -1,0 +1,100 @@
+"""Files as tasks read them: what cannot be used is told with its file, and with its row there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+from slackwater.ledger import Ledger
+from slackwater.rows import Files, Form
+from slackwater.spark import inputs
+from slackwater.spark.inputs import frame_of
+from slackwater.spark.reading import Reading
+
+SCHEMA = pl.Schema({"k": pl.Int64})
+ROWS = pl.DataFrame({"k": [1, 2, 3, 4], "vs": [5, 5, None, None], "p": ["x", None, "x", None]})
+
+
+def _read(path: Path, ledger: Ledger, kind: Any = "parquet", partition: str | None = None) -> list[Any]:
+    now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    found = pa.record_batch(
+        [pa.array([f"file:{path}"]), pa.array([now], pa.timestamp("us", "UTC"))],
+        names=["path", "modificationTime"],
+    )
+    form = Form("vs")
+    columns = [*SCHEMA, *form.special, *([] if partition is None else [partition])]
+    parts = inputs._read_files(iter([found]), Files(str(path.parent), kind, None), columns)
+    reading = Reading("s", form, SCHEMA, ledger)
+    return [(origin, list(rows)) for origin, _, rows in inputs._pieces(parts, partition, reading)]
+
+
+def test_what_cannot_be_used_is_told_with_its_row_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rows are read at once, and whatever partition they are of."""
+    path = tmp_path / "0.parquet"
+    ROWS.write_parquet(path)
+    for partition in (None, "p"):
+        for together in (3, 100):
+            monkeypatch.setattr(inputs, "_TOGETHER", together)
+            ledger = Ledger()
+            read = _read(path, ledger, partition=partition)
+            assert sum(len(rows) for _, rows in read) == 2
+            places = {entry.element["k"]: entry.detail for entry in ledger}  # type: ignore[index]
+            assert places == {3: f"file:{path}, row 2", 4: f"file:{path}, row 3"}
+
+
+def _cut(path: Path) -> None:
+    ROWS.write_parquet(path)
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+UNREADABLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "no Parquet": ("parquet", lambda path: path.write_text("k,vs"), "cannot be read as parquet"),
+    "half of a file": ("parquet", _cut, "cannot be read as parquet"),
+    "none": ("parquet", lambda path: path, "cannot be read as parquet"),
+    "no Arrow": ("arrow", lambda path: path.write_text("k,vs"), "cannot be read as arrow"),
+    "a column too few": ("parquet", lambda path: ROWS.drop("vs").write_parquet(path), "no column 'vs'"),
+    "one too few in Arrow": ("arrow", lambda path: ROWS.drop("k").write_ipc(path), "no column 'k'"),
+    "another type": (
+        "parquet",
+        lambda path: ROWS.cast({"k": pl.String}).write_parquet(path),
+        "column 'k' is String, not Int64",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
+    kind, write, fact = UNREADABLE[name]
+    path = tmp_path / "0"
+    write(path)
+    with pytest.raises(sw.OperatorError, match=fact) as failed:
+        _read(path, Ledger(), kind)
+    assert str(path) in failed.value.fact
+    assert failed.value.detail
+    assert failed.value.hint
+
+
+def test_where_nothing_is_nothing_can_be_read(spark: Any, tmp_path: Path) -> None:
+    for given in (sw.read_files(f"{tmp_path}/in", vs="vs"), sw.read_committed(f"{tmp_path}/out")):
+        with pytest.raises(sw.PlanError, match="there is nothing to be read at") as refused:
+            frame_of(spark, given)
+        assert refused.value.hint
+
+
+def test_a_directory_is_named_by_a_text(tmp_path: Path) -> None:
+    place: Any = tmp_path
+    for read in (lambda: sw.read_files(place, vs="vs"), lambda: sw.read_committed(place)):
+        with pytest.raises(sw.PlanError, match="does not name a directory") as refused:
+            read()
+        assert "str(path)" in refused.value.hint
+    with pytest.raises(sw.PlanError, match="at least one file is read at once"):
+        sw.read_files("in", vs="vs", per_batch=0)
