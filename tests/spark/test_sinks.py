@@ -365,6 +365,16 @@ def test_the_console_shows_the_first_rows(tmp_path: Path) -> None:
     assert "delete" in screen.getvalue()
 
 
+def test_the_console_shows_values_as_they_are() -> None:
+    """Also those that rich would take for its own."""
+    words = ["[/]", "[red]x", "a[b]"]
+    said = sw.Batch.of([sw.insert(1, 2, **{"[k]": word}) for word in words])
+    screen = io.StringIO()
+    sinks.Console(file=screen).take(said, 0, 5)
+    for word in (*words, "[k]"):
+        assert word in screen.getvalue()
+
+
 def test_a_callback_gets_the_changes_of_a_view(tmp_path: Path) -> None:
     table: dict[Any, Any] = {}
 

@@ -23,6 +23,7 @@ from typing import IO, Any
 
 import polars as pl
 from rich import console, table
+from rich.text import Text
 
 from slackwater.distributed.latest import Upserts, upserts_of
 from slackwater.errors import OperatorError
@@ -88,10 +89,11 @@ class Console(Keyed):
         changes = _changed(upserts_of(said, self.keys)) if self.keys else changelog(said.data())
         title = f"batch {batch}: {changes.height} changes, settled until {show(promise)}"
         shown = table.Table(title=title, title_justify="left")
+        # as it is: a value may look like markup
         for name in changes.columns:
-            shown.add_column(name)
+            shown.add_column(Text(name))
         for row in changes.head(self.rows).rows(named=True):
-            shown.add_row(*(_text(name, value) for name, value in row.items()))
+            shown.add_row(*(Text(_text(name, value)) for name, value in row.items()))
         more = changes.height - self.rows
         if more > 0:
             shown.caption = f"and {more} more"
