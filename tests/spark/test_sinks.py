@@ -19,6 +19,7 @@ import slackwater as sw
 from slackwater.distributed.files import Directory
 from slackwater.distributed.program import program_of
 from slackwater.ledger import Ledger
+from slackwater.rows import changelog
 from slackwater.spark import memory, sinks
 from slackwater.spark.commits import Commit
 from slackwater.spark.parquet import _Committing
@@ -342,7 +343,7 @@ def test_a_delta_table_is_a_view(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    [pl.List(pl.Duration("us")), pl.UInt128(), pl.Struct([]), pl.Enum(["a"]), pl.Float16()],
+    [pl.List(pl.Duration("us")), pl.UInt8(), pl.UInt128(), pl.Struct([]), pl.Enum(["a"]), pl.Float16()],
     ids=str,
 )
 def test_what_a_delta_table_cannot_hold_is_refused(dtype: pl.DataType, tmp_path: Path) -> None:
@@ -350,6 +351,28 @@ def test_what_a_delta_table_cannot_hold_is_refused(dtype: pl.DataType, tmp_path:
     at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
     with pytest.raises(sw.PlanError, match="cannot hold the column 'span'"):
         sinks.Delta(table=str(tmp_path / "table")).opened(at)
+
+
+OTHERS: dict[str, tuple[pl.DataFrame, str]] = {
+    "other columns": (pl.DataFrame({"x": [1]}), "has x; the rows have kind, vs, ve, new_ve, k, n, most"),
+    "another type": (
+        changelog(sw.Batch.empty(pl.Schema({"k": pl.String(), "n": pl.Float64(), "most": pl.Int64()}))),
+        '\'n\' is PrimitiveType("double"), not PrimitiveType("long")',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_delta_table_of_other_rows_is_refused(name: str, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    rows, detail = OTHERS[name]
+    table = str(tmp_path / "table")
+    deltalake.write_deltalake(table, rows)
+    at = Opening("q", str(tmp_path), program_of(COUNTS.node, buckets=1), Ledger())
+    with pytest.raises(sw.PlanError, match="has other columns") as refused:
+        sinks.Delta(table=table).opened(at)
+    assert refused.value.detail.endswith(detail)
+    assert refused.value.hint
 
 
 def test_the_console_shows_the_first_rows(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import polars as pl
 from slackwater.distributed.files import opened
 from slackwater.distributed.latest import Upserts, upserts_of
 from slackwater.errors import PlanError
+from slackwater.events import Batch
 from slackwater.rows import changelog
 from slackwater.spark.receiving import Delivery, Keyed, Opening, Receiver
 
@@ -43,7 +44,9 @@ class Delta(Keyed):
     def opened(self, at: Opening) -> Receiver:
         """The table, if it can hold such rows."""
         _require_types(at.program.schema)
-        return _Table(self, at.query)
+        receiver = _Table(self, at.query)
+        receiver.require_fits(Batch.empty(at.program.schema))
+        return receiver
 
 
 class _Table(Receiver):
@@ -54,6 +57,28 @@ class _Table(Receiver):
         self._place = path if files.type_name == "local" else sink.table
         self._application = f"slackwater-{query}"
         self._delta = _deltalake()
+
+    def require_fits(self, none: Batch) -> None:
+        """Raise if the table is there and holds rows of another kind."""
+        if not self._delta.DeltaTable.is_deltatable(self._place):
+            return
+        rows = upserts_of(none, self._keys).upserts if self._keys else changelog(none)
+        # as Delta knows them
+        ours = self._delta.Schema.from_arrow(rows.to_arrow().schema)
+        theirs = self._delta.DeltaTable(self._place).schema()
+        wanted, found = ({each.name: each.type for each in of.fields} for of in (ours, theirs))
+        if found != wanted:
+            raise PlanError(
+                "the Delta table has other columns than what is to be written",
+                detail=f"{self._place} has {', '.join(found)}; the rows have {', '.join(wanted)}"
+                if found.keys() != wanted.keys()
+                else ", ".join(
+                    f"{name!r} is {found[name]}, not {wanted[name]}"
+                    for name in wanted
+                    if found[name] != wanted[name]
+                ),
+                hint="give the query a table of its own, which need not be there yet",
+            )
 
     def take(self, delivery: Delivery) -> None:
         """Write it, if it is not there."""
@@ -150,7 +175,9 @@ def _unknown_to_delta(dtype: pl.DataType) -> pl.DataType | None:
 
 
 _UNKNOWN = (
-    *(pl.Duration, pl.Time, pl.Int128, pl.UInt64, pl.UInt128, pl.Float16),
+    # Delta has signed integers only
+    *(pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.UInt128),
+    *(pl.Duration, pl.Time, pl.Int128, pl.Float16),
     *(pl.Categorical, pl.Enum, pl.Object, pl.Null),
 )
 
