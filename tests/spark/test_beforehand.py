@@ -50,6 +50,16 @@ def test_what_cannot_be_started_is_refused(name: str) -> None:
     assert refused.value.hint
 
 
+def test_a_session_that_was_stopped_is_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as stop() leaves it
+    monkeypatch.setattr(spark.sparkContext, "_jsc", None)
+    with pytest.raises(sw.PlanError, match="was stopped") as refused:
+        s.start(spark, {s: FILES}, checkpoint=str(tmp_path / "checkpoint"))
+    assert refused.value.hint
+
+
 TRIGGERS: dict[str, tuple[Any, str]] = {
     "a word": ("10 seconds", "does not say when"),
     "nothing": ({}, "does not say when"),

@@ -55,6 +55,11 @@ def require_session(spark: object) -> None:
             detail=_its_type(spark),
             hint="SparkSession.builder.getOrCreate(); one of Spark Connect has no workers of its own",
         )
+    if spark.sparkContext._jsc is None:
+        raise PlanError(
+            "the session of Spark was stopped",
+            hint="SparkSession.builder.getOrCreate() makes another; a query goes on from its checkpoint",
+        )
 
 
 def require_inputs(root: Node, inputs: Mapping[Source, object]) -> None:
