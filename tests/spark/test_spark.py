@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,11 @@ def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
     assert handle.spark_query.isActive
     handle.stop()
     assert handle.progress.batch == 1
+    first, second = handle.explain().split("stage 2, ")
+    so_far = r"so far: remembers \d+ rows \(\d+ bytes\); promised until -?\d+, held back by s"
+    assert re.search(so_far, first)
+    assert re.search(so_far, second)
+    assert re.search(r"held back by s, partition [ab]$", second)
     for number, table in enumerate(tables[2:], 2):
         path = directory / f"{number}.parquet"
         table.write_parquet(path)
@@ -148,6 +154,7 @@ def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
         assert again.await_settled(sw.INF, timeout=240)
     finally:
         again.stop()
+    assert "held back" not in again.explain()
     changes = sinks.committed(str(tmp_path / "out"))
     said = sw.from_dataframe(
         changes, vs="vs", ve="ve", kind="kind", new_ve="new_ve", schema=query.schema

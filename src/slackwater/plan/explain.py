@@ -8,12 +8,12 @@ the operators that the dial stands for in their places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from slackwater.consistency import OutputLatency
-from slackwater.plan.exchanges import cut
+from slackwater.plan.exchanges import Cut, cut
 from slackwater.plan.merges import chosen
 from slackwater.plan.nodes import (
     Argument,
@@ -31,7 +31,7 @@ from slackwater.plan.preaggregation import preaggregated
 from slackwater.plan.properties import infer, output_latencies
 from slackwater.plan.rewrites import GROUP, rewritten
 
-__all__ = ["mermaid", "stages", "text"]
+__all__ = ["in_stages", "mermaid", "stages", "text"]
 
 
 def text(root: Node) -> str:
@@ -84,15 +84,24 @@ def stages(root: Node, buckets: int | None = None, aligned: Sequence[str] = ()) 
     With a number of buckets, also how many of them have work to do; with the names of sources that are
     aligned, that these wait for each other.
     """
+    return in_stages(cut(preaggregated(rewritten(root))), buckets, aligned)
+
+
+def in_stages(
+    found: Cut, buckets: int | None, aligned: Sequence[str], standing: Mapping[int, str] | None = None
+) -> str:
+    """The stages of a plan that was cut, and how those stand of which that is known, by number."""
     lines = [f"up to the last common token: {', '.join(aligned)}"] if aligned else []
-    found = cut(preaggregated(rewritten(root)))
-    for described, stage in zip(found.describe(buckets), found.stages, strict=True):
-        lines.append(described)
+    described = found.describe(buckets)
+    for number, (said_of_it, stage) in enumerate(zip(described, found.stages, strict=True), 1):
+        lines.append(said_of_it)
         plans = (*(mending.plan for mending in stage.mends), *stage.roots)
         shown = [node for node in walk(*plans) if not isinstance(node, _UNSEEN)]
         said = (f"{_label(node)} {stage.loops.get(node, '')}".rstrip() for node in shown)
         labels = (label.replace(GROUP, "group.").replace("\0", "").replace("\1", "") for label in said)
         lines += (f"    {label}" for label in labels)
+        if standing and number in standing:
+            lines.append(f"    so far: {standing[number]}")
     return "\n".join(lines)
 
 

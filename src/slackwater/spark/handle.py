@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -38,6 +40,7 @@ from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.ledger import Entry, Ledger
 from slackwater.merging import QUARANTINE
+from slackwater.plan.explain import in_stages
 from slackwater.plan.nodes import Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
 from slackwater.promises import Promises
@@ -150,6 +153,8 @@ class SparkQuery:
         self._query: StreamingQuery | None = None
         self._watch: threading.Thread | None = None
         self._news = threading.Condition()
+        self._last: list[Standing] = []
+        """how all buckets stood behind the last batch since it was started"""
         self._entries = self._store.entries()
         self.ledger = Ledger()
         self._fill_ledger()
@@ -184,6 +189,7 @@ class SparkQuery:
         rows_out = sum(p.rows for p in answer)
         with self._news:
             self._set_aside(batch, entries)
+            self._last = standings
             self.progress = self._standings(
                 before, batch, standings, rows_out=rows_out, promise=promise, held_by=held_by
             )
@@ -254,6 +260,22 @@ class SparkQuery:
             {stream: told for standing in standings for stream, told in standing.replicas.items()},
             _called(each for standing in standings for each in standing.quarantined),
         )
+
+    def explain(self) -> str:
+        """The stages in which it runs, and how each stands: what it remembers and promises, and why."""
+        standing: dict[int, str] = {}
+        by_stage = attrgetter("stage")
+        for stage, each in groupby(sorted(self._last, key=by_stage), by_stage):
+            buckets = [*each]
+            least = min(buckets, key=attrgetter("promised"))
+            rows = sum(bucket.state_rows for bucket in buckets)
+            size = sum(bucket.state_bytes for bucket in buckets)
+            held = f", held back by {least.held_by}" if least.held_by else ""
+            standing[stage] = (
+                f"remembers {rows} rows ({size} bytes); promised until {show(least.promised)}{held}"
+            )
+        program = self._program
+        return in_stages(program.cut, program.buckets, [*program.aligned], standing)
 
     @property
     def output(self) -> Output:
