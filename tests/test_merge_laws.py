@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.permitted import forbids
 
 import slackwater as sw
-from slackwater.events import Element
+from slackwater.errors import OperatorError
+from slackwater.events import Control, Element
 from slackwater.history import History
 from slackwater.persistence import decode, encode
 from slackwater.plan.merges import chosen
@@ -231,3 +232,41 @@ def test_theorem_1_an_output_is_no_more_chatty_than_its_inputs(data: st.DataObje
 
 def _of(kind: type, elements: list[Element]) -> int:
     return sum(isinstance(each, kind) for each in elements)
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+@FEWER
+@given(data=st.data())
+def test_who_tells_another_end_of_an_event_is_found_out(algorithm: Any, data: st.DataObject) -> None:
+    """If it is told while the event is remembered: all rows come before the first promise here."""
+    history = drawn_history(data, "R3")
+    events = list(history.events())
+    inputs = [sw.stream(COLUMN_TYPES, name=name, properties=MANNERS["R3"][1]) for name in "abc"]
+    place = data.draw(st.integers(0, len(events))) - 1
+    end = data.draw(st.integers(1, 14).map(lambda length: events[place].vs + length)) if events else 0
+    differs = place >= 0 and events[place].ve != end
+    rows: list[list[tuple[sw.Query, Element]]] = []
+    for source in inputs:
+        told = list(events)
+        if source is inputs[1] and differs:
+            told[place] = events[place]._replace(ve=end)
+        of_one = History.from_events(told, history.schema)
+        stream = data.draw(streams(of_one, columns=COLUMNS, vs_payload_key=True))
+        rows.append([(source, each) for each in stream if not isinstance(each, Control)])
+    turns = data.draw(st.permutations([i for i, each in enumerate(rows) for _ in each]))
+    waiting = [iter(each) for each in rows]
+    script = [next(waiting[i]) for i in turns]
+    times = data.draw(st.lists(st.tuples(st.sampled_from(inputs), st.integers(0, 20)), max_size=6))
+    script += [(source, sw.cti(time)) for source, time in sorted(times, key=lambda each: each[1])]
+    script += [(source, sw.cti(sw.INF)) for source in data.draw(st.permutations(inputs))]
+    query = sw.merge(*inputs, algorithm=algorithm)
+    if not differs:
+        assert query.run(script, batch=1).as_history() == history
+        return
+    with pytest.raises(OperatorError, match="contradict"):
+        query.run(script, batch=1)
+    outvoted = sw.merge(
+        *inputs, algorithm=algorithm, policy=sw.merge_policy(contradiction=sw.QUARANTINE)
+    ).run(script, batch=1)
+    [entry] = outvoted.ledger
+    assert "quarantined: 1" in entry.detail

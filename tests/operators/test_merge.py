@@ -156,6 +156,24 @@ CONTRADICTIONS: dict[str, tuple[list[tuple[sw.Query, Element]], str]] = {
         [(a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 9, p="A")), (a, sw.cti(20)), (b, sw.cti(25))],
         "another end",
     ),
+    "another end, still open when the leader has ended it": (
+        [(b, sw.insert(1, 50, p="A")), (a, sw.insert(1, 9, p="A")), (a, sw.cti(25)), (b, sw.cti(30))],
+        "another end",
+    ),
+    "another end, sooner than the leader's": (
+        [(b, sw.insert(1, 7, p="A")), (a, sw.insert(1, 9, p="A")), (a, sw.cti(25)), (b, sw.cti(8))],
+        "another end",
+    ),
+    "another end, changed when it is past": (
+        [
+            (b, sw.insert(1, 50, p="A")),
+            (a, sw.insert(1, 9, p="A")),
+            (a, sw.cti(25)),
+            (b, sw.adjust(1, 50, 12, p="A")),
+            (b, sw.cti(13)),
+        ],
+        "another end",
+    ),
     "too much, told before": (
         [(b, sw.insert(1, 9, p="A")), (a, sw.cti(20)), (b, sw.cti(5))],
         "an event too many",
@@ -200,3 +218,68 @@ def test_the_minority_is_set_aside(name: str, algorithm: Any) -> None:
     assert rule in entry.detail
     assert "quarantined: 1" in entry.detail
     assert out.as_history() == sw.History.of([each for stream, each in script if stream is a], a.schema)
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_the_leader_is_set_aside_when_the_others_do_not_come_to_agree(algorithm: Any) -> None:
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    script: list[tuple[sw.Query, Element]] = [
+        (a, sw.insert(1, 50, p="A")), (c, sw.insert(1, 50, p="A")), (b, sw.insert(1, 9, p="A")),
+        (b, sw.cti(25)), (a, sw.cti(30)), (c, sw.cti(30)), (b, sw.insert(40, 50, p="Z")),
+    ]  # fmt: skip
+    running = sw.merge(a, b, c, algorithm=algorithm, policy=policy).open()
+    for stream, element in script:
+        running.push(stream, [element])
+    [entry] = running.output.ledger
+    assert "input 0 says" in entry.detail
+    assert "quarantined: 1" in entry.detail
+    # what was promised stays
+    assert list(running.output)[-2:] == [sw.cti(25), sw.cti(30)]
+    assert running.output.history().rows() == [("A", 1, 9)]
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_who_comes_to_agree_with_the_leader_contradicts_nothing(algorithm: Any) -> None:
+    running = sw.merge(a, b, c, algorithm=algorithm).open()
+    for stream, element in [
+        (a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 9, p="A")), (c, sw.insert(1, 5, p="A")),
+        (b, sw.cti(25)),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    # remembered until they do
+    assert running.describe()[-1].state.state_rows == 1
+    running.push(a, [sw.adjust(1, 50, 9, p="A"), sw.cti(30)])
+    assert running.describe()[-1].state.state_rows == 1
+    running.push(c, [sw.adjust(1, 5, 7, p="A")])
+    running.push(c, [sw.adjust(1, 7, 9, p="A"), sw.cti(10)])
+    assert running.describe()[-1].state.state_rows == 0
+    assert running.output.history().rows() == [("A", 1, 9)]
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_nobody_waits_for_an_input_that_has_broken_off(algorithm: Any) -> None:
+    running = sw.merge(a, b, algorithm=algorithm).open()
+    for stream, element in [
+        (a, sw.insert(1, 50, p="A")), (b, sw.insert(1, 9, p="A")), (b, sw.cti(25)),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    running.detach(a)
+    assert running.describe()[-1].state.state_rows == 0
+
+
+def test_of_many_copies_some_may_be_as_the_leader_has_them() -> None:
+    def told(*ends: int) -> list[Element]:
+        return [sw.insert(1, end, p="A") for end in ends]
+
+    x, y, z = (sw.stream(SCHEMA, name=name) for name in "xyz")
+    running = sw.merge(x, y, z).open()
+    running.push(y, told(5, 9, 30))
+    running.push(x, [*told(5, 9, 9), sw.cti(20)])
+    assert running.describe()[-1].state.state_rows == 1
+    running.push(y, [sw.adjust(1, 30, 9, p="A"), sw.cti(20)])
+    assert running.describe()[-1].state.state_rows == 0
+    running = sw.merge(x, y, z).open()
+    running.push(z, told(5, 9, 9, 9))
+    running.push(x, [*told(5, 9, 9), sw.cti(20)])
+    with pytest.raises(SlackwaterError, match="too many"):
+        running.push(z, [sw.cti(10)])

@@ -7,9 +7,10 @@ it is not half frozen, then the earliest end that anybody gives it, of those tha
 cti. `front` is up to when the output has promised the payload of a node, if that is known: for events
 of that payload this is the output's cti, where it is further.
 
-A node whose event the output lacks for good is a *ghost*: it is kept as long as some input has it, to
-tell whether that input contradicts what was promised. `lacks` is the earliest end of such an event that
-would: the output has none that ends there or later.
+A node of which the output says nothing any more is *over*: it lacks the event for good, or the event
+has ended behind its cti. It is kept as long as some input says otherwise of it, to tell whether that
+input comes round or contradicts what was promised. Where the output lacks the event it is a *ghost*, and
+`lacks` is the earliest end that would contradict: the output has none that ends there or later.
 
 Paper 2 section IV-D, errata 18 and 20.
 """
@@ -81,6 +82,23 @@ def frozen_to(stable, front, node):
     return max(stable, front[node]) if len(front) > 0 else stable
 
 
+@njit(cache=True, inline="always")
+def is_over(start, end, frozen):
+    """Whether the output, which gives an event that end, has promised all that it says of it."""
+    return start < frozen and (end < frozen or frozen == INF)
+
+
+@njit(cache=True)
+def asked(inputs, node, start, final, attached):
+    """How many of the attached inputs say otherwise of an event that is over than the output."""
+    count = 0
+    for other in range(inputs.shape[1]):
+        theirs = inputs[node, other]
+        if attached[other] and theirs > start and theirs != final:
+            count += 1
+    return count
+
+
 @njit(cache=True)
 def take_in(
     nodes, ends, port, cti, first_new, inserts, adjusts, needed,
@@ -118,8 +136,7 @@ def take_in(
             else:
                 shown = end != before and (adjusts == ANYONE or adjusts == port)
         elif end > start:
-            if end < stable or before == start:
-                # of a ghost: the output has no such event any more
+            if end < stable or is_over(start, before, stable):
                 behind[n_behind] = node
                 n_behind += 1
             else:
@@ -156,9 +173,9 @@ def agree(
         if dead[node]:
             continue
         start, end, before = vs[node], inputs[node, port], out[node]
-        half_frozen = start < frozen_to(stable, front, node)
-        if half_frozen and before == start:
-            # a ghost
+        frozen = frozen_to(stable, front, node)
+        half_frozen = start < frozen
+        if is_over(start, before, frozen):
             continue
         done = False
         if end == start:
@@ -190,17 +207,24 @@ def agree(
                 changed[n_changed], old_ends[n_changed] = node, before
                 n_changed += 1
         if done:
-            dead[node] = True
-            died[0] += 1
-            final = out[node]
+            final, due[node], held = out[node], INF, False
             for other in range(inputs.shape[1]):
                 theirs = inputs[node, other]
                 if (
-                    other != port and attached[other] and theirs >= doubted[other]
-                    and start < theirs < stables[other] and theirs != final
+                    other == port or not attached[other]
+                    or theirs == start or theirs == final or theirs < doubted[other]
                 ):  # fmt: skip
+                    continue
+                if min(theirs, final) < stables[other]:
                     wrong_node[n_wrong], wrong_port[n_wrong], wrong[n_wrong] = node, other, ENDS
                     n_wrong += 1
+                else:
+                    behind_node[n_behind], behind_port[n_behind] = node, other
+                    n_behind += 1
+                    held = True
+            if not held:
+                dead[node] = True
+                died[0] += 1
             continue
         due[node] = out[node]
         for other in range(inputs.shape[1]):
@@ -224,29 +248,32 @@ def judge(
 ):  # fmt: skip
     """Which of the nodes of which an input is behind it has frozen otherwise, at its cti `told`.
 
-    How many stay to be judged, and how many are wrong: of these the input is taken to say what the
-    output does from now on, so that it is told once. What ends before `doubted` is not judged. Ghosts
-    that nobody has are marked as dead.
+    How many stay to be judged, and how many are wrong. What ends before `doubted` is not judged. Nodes
+    that are over, and of which nobody says otherwise any more, are marked as dead.
     """
     n_kept = n_wrong = 0
     for i in range(len(nodes)):
         node = nodes[i]
         if dead[node]:
             continue
-        start, end = vs[node], inputs[node, port]
-        if out[node] == start:
-            if end == start or end < lacks[node] or end < doubted:
-                # taken back, or it was frozen so before, or it need not be true
-                inputs[node, port] = start
-                if present(inputs, node, start, attached) == 0:
-                    dead[node] = True
-                    died[0] += 1
-                continue
-            if start < told and lacks[node] <= told:
-                wrong_node[n_wrong], wrong[n_wrong] = node, HAS
-                n_wrong += 1
-                inputs[node, port] = start
-                if present(inputs, node, start, attached) == 0:
+        start, end, final = vs[node], inputs[node, port], out[node]
+        if is_over(start, final, frozen_to(stable, front, node)):
+            if final == start:
+                # taken back, or it was frozen so before
+                agrees = end == start or end < lacks[node]
+                differs = start < told and lacks[node] <= told
+            else:
+                agrees = end == start or end == final
+                differs = min(end, final) < told
+            # what ends before `doubted` need not be true
+            agrees = agrees or end < doubted
+            if agrees or differs:
+                if not agrees:
+                    wrong_node[n_wrong], wrong[n_wrong] = node, HAS if final == start else ENDS
+                    n_wrong += 1
+                    continue
+                inputs[node, port] = final
+                if asked(inputs, node, start, final, attached) == 0:
                     dead[node] = True
                     died[0] += 1
                 continue
@@ -255,7 +282,6 @@ def judge(
         elif end < told:
             wrong_node[n_wrong], wrong[n_wrong] = node, ENDS
             n_wrong += 1
-            inputs[node, port] = out[node]
             continue
         kept[n_kept] = node
         n_kept += 1

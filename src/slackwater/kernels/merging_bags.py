@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from slackwater.kernels.merging import ANYONE, ENDS, HAS, LACKS, frozen_to
+from slackwater.kernels.merging import ANYONE, ENDS, HAS, LACKS, frozen_to, is_over
 
 __all__ = ["absorb", "agree", "clear_all", "copy", "judge", "show"]
 
@@ -265,7 +265,7 @@ def show(
             continue
         behind[n_behind] = node
         n_behind += 1
-        if totals[node, out] == 0:
+        if is_over(start, _last(pool, heads[node, out], start), stable):
             continue
         if follows:
             n, _ = _match_half(
@@ -306,12 +306,72 @@ def _first_from(pool, at, time):
 
 
 @njit(cache=True)
-def _last(pool, at):
-    last = INF
+def _last(pool, at, start):
+    """The last end of a list; the start where there is none."""
+    last = start
     while at >= 0:
         last = pool[at, END]
         at = pool[at, NEXT]
     return last
+
+
+@njit(cache=True)
+def _has_more(pool, heads, node, other):
+    """Whether an input has copies of an event that the output has not, or not with these ends."""
+    out = heads.shape[1] - 1
+    a, b = heads[node, out], heads[node, other]
+    while b >= 0:
+        while a >= 0 and pool[a, END] < pool[b, END]:
+            a = pool[a, NEXT]
+        if a < 0 or pool[a, END] > pool[b, END] or pool[a, COPIES] < pool[b, COPIES]:
+            return True
+        b = pool[b, NEXT]
+    return False
+
+
+@njit(cache=True)
+def is_settled(pool, heads, totals, node, attached):
+    """Whether no input says otherwise of an event that is over than the output."""
+    for other in range(len(attached)):
+        if attached[other] and totals[node, other] > 0 and _has_more(pool, heads, node, other):
+            return False
+    return True
+
+
+@njit(cache=True)
+def all_settled(nodes, pool, facts, heads, totals, attached):
+    """Of which of these nodes, which are over, that is so."""
+    found = np.empty(len(nodes), dtype=np.bool_)
+    for i in range(len(nodes)):
+        found[i] = is_settled(pool, heads, totals, nodes[i], attached)
+    return found
+
+
+@njit(cache=True)
+def last_ends(nodes, starts, pool, facts, heads, totals):
+    """The last end that the output gives each of these nodes; the start where there is none."""
+    found = np.empty(len(nodes), dtype=np.int64)
+    for i in range(len(nodes)):
+        found[i] = _last(pool, heads[nodes[i], totals.shape[1] - 1], starts[i])
+    return found
+
+
+@njit(cache=True)
+def _contradicts(told, more, n_more, less, n_less):
+    """What an input that has promised so much cannot put right any more of an event that is over; or -1.
+
+    It has the ends in `less` that the output has not, and lacks those in `more`, which may have been
+    left out, for nobody wants them.
+    """
+    frozen = 0
+    while frozen < n_less and less[frozen] < told:
+        frozen += 1
+    free = 0
+    while free < n_more and more[n_more - 1 - free] >= told:
+        free += 1
+    if frozen == 0 and n_less <= free:
+        return -1
+    return ENDS if n_less == n_more else HAS
 
 
 @njit(cache=True)
@@ -329,7 +389,7 @@ def agree(
             continue
         start, stable = vs[node], frozen_to(cti, front, node)
         half_frozen = start < stable
-        if half_frozen and totals[node, out] == 0:
+        if is_over(start, _last(pool, heads[node, out], start), stable):
             continue
         floor = stable if half_frozen else start
         lacking = half_frozen and totals[node, port] == 0
@@ -353,13 +413,20 @@ def agree(
                     behind_node[n_behind], behind_port[n_behind] = node, other
                     n_behind += 1
             continue
-        last = _last(pool, heads[node, out])
+        last = _last(pool, heads[node, out], start)
         if until == INF or last < until:
             if lacking:
                 wrong_node[n_wrong], wrong[n_wrong] = node, LACKS
                 n_wrong += 1
-            dead[node] = True
-            died[0] += 1
+            due[node], held = INF, False
+            for other in range(out):
+                if other != port and attached[other] and _has_more(pool, heads, node, other):
+                    behind_node[n_behind], behind_port[n_behind] = node, other
+                    n_behind += 1
+                    held = True
+            if not held:
+                dead[node] = True
+                died[0] += 1
             continue
         due[node] = _first_from(pool, heads[node, out], until)
         for other in range(out):
@@ -390,21 +457,29 @@ def judge(
         if dead[node]:
             continue
         start, stable = vs[node], frozen_to(cti, front, node)
-        if totals[node, out] == 0:
-            last = _last(pool, heads[node, port])
-            has = totals[node, port] > 0 and last >= lacks[node] and last >= doubted
-            if has and not (start < told and lacks[node] <= told):
+        final = _last(pool, heads[node, out], start)
+        if is_over(start, final, stable):
+            last = _last(pool, heads[node, port], start)
+            if final == start:
+                differs = last > start and last >= lacks[node] and last >= doubted
+                rule = HAS if differs and start < told and lacks[node] <= told else -1
+            else:
+                n_more, n_less = _compare(pool, heads, node, out, port, doubted, more, less)
+                differs = n_less > 0
+                rule = _contradicts(told, more, n_more, less, n_less) if differs and start < told else -1
+            if rule >= 0:
+                wrong_node[n_wrong], wrong[n_wrong] = node, rule
+                n_wrong += 1
+            elif differs:
                 kept[n_kept] = node
                 n_kept += 1
-                continue
-            if has:
-                wrong_node[n_wrong], wrong[n_wrong] = node, HAS
-                n_wrong += 1
-                continue
-            clear(pool, facts, heads, totals, node, port)
-            if _present(totals, node, attached) == 0:
-                dead[node] = True
-                died[0] += 1
+            else:
+                if _has_more(pool, heads, node, port):
+                    # it need not be true
+                    clear(pool, facts, heads, totals, node, port)
+                if is_settled(pool, heads, totals, node, attached):
+                    dead[node] = True
+                    died[0] += 1
             continue
         if totals[node, port] == 0:
             continue

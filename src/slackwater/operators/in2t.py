@@ -7,9 +7,11 @@ that every input gives it and the one that was shown.
   does not hold it back, it is shown.
 - A cti(t) of an input that is further than the output: of the events that become half frozen (vs < t)
   and of those that would become fully frozen (end < t), either there or in the output, the output's is
-  made what that input says. No other event is looked at. Who is fully frozen is forgotten.
+  made what that input says. No other event is looked at. Who is fully frozen is forgotten, unless an
+  input says otherwise.
 - What an input says of an event that is frozen otherwise is kept to be judged: when it promises so, it
-  contradicts (kernels/merging.py).
+  contradicts (kernels/merging.py). So an event that is fully frozen is remembered as long as an input
+  has told another end of it, and not come round.
 
 An insert of an event that the input has told already is the same event with another end: that is what a
 replica says that begins anew.
@@ -36,7 +38,7 @@ from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
-from slackwater.times import show
+from slackwater.times import BEGIN, INF, show
 
 __all__ = ["In2t", "State"]
 
@@ -111,8 +113,7 @@ class In2t:
         )  # fmt: skip
         if len(ghosts):
             # told and taken back in one batch
-            nobody = (state.ends[ghosts] == events.vs[ghosts][:, None]).all(axis=1)
-            events.bury(ghosts[nobody])
+            self._let_go(state, inputs, ghosts)
         if n_sooner:
             events.schedule(sooner[:n_sooner])
         if n_behind:
@@ -159,10 +160,9 @@ class In2t:
         events.suspect(behind[:n_behind], their[:n_behind])
         said = changed[:n_changed]
         rows = events.said(said, old[:n_changed], state.out[said])
-        found = [
-            self._wrong(state, inputs, int(wrong[i]), int(accused[i]), rule=int(rule[i]))
-            for i in range(n_wrong)
-        ]
+        found = self._taken_as_told(state, inputs, wrong[:n_wrong], accused, rule, until=until)
+        if n_wrong:
+            self._let_go(state, inputs, np.unique(wrong[:n_wrong]), until)
         return rows, found
 
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
@@ -174,7 +174,6 @@ class In2t:
         if not len(nodes):
             return []
         events = state.events
-        before = state.ends[nodes, port]
         kept, wrong, rule = (np.empty(len(nodes), dtype=np.int64) for _ in range(3))
         n_kept, n_wrong = kernel.judge(
             nodes, port, told, inputs.out, int(inputs.doubted[port]),
@@ -183,28 +182,54 @@ class In2t:
         )  # fmt: skip
         if n_kept:
             events.behind[port].append(kept[:n_kept])
-        ends = dict(zip(nodes.tolist(), before.tolist(), strict=True))
-        return [
-            self._wrong(state, inputs, node, port, rule=why, end=ends[node])
-            for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
-        ]
+        accused = np.full(n_wrong, port)
+        found = self._taken_as_told(state, inputs, wrong[:n_wrong], accused, rule, until=told)
+        if n_wrong:
+            self._let_go(state, inputs, wrong[:n_wrong])
+        return found
+
+    def _taken_as_told(
+        self, state: State, inputs: Inputs, nodes: Ints, accused: Ints, rules: Ints, *, until: int
+    ) -> list[Wrong]:
+        """Who says what. They are taken to say what the output does from now on: it is told once."""
+        found: list[Wrong] = []
+        told: set[tuple[int, int]] = set()
+        for node, port, rule in zip(nodes.tolist(), accused.tolist(), rules.tolist(), strict=False):
+            if (node, port) in told:
+                continue
+            found.append(self._wrong(state, inputs, node, port, rule=rule, until=until))
+            for each in found[-1].against:
+                state.ends[node, each] = state.out[node]
+                told.add((node, each))
+        return found
 
     @staticmethod
-    def _wrong(
-        state: State, inputs: Inputs, node: int, port: int, *, rule: int, end: int | None = None
-    ) -> Wrong:
-        """Who says what of an event."""
-        start, out = int(state.events.vs[node]), int(state.out[node])
-        end = int(state.ends[node, port]) if end is None else end
+    def _let_go(state: State, inputs: Inputs, nodes: Ints, until: int = BEGIN) -> None:
+        """Of these nodes those that are over then, and of which nobody says otherwise, are done with."""
+        starts, final, theirs = state.events.vs[nodes], state.out[nodes], state.ends[nodes]
+        frozen = np.maximum(state.events.frozen(inputs.out)[nodes], until)
+        over = (starts < frozen) & ((final < frozen) | (frozen == INF))
+        differs = (theirs > starts[:, None]) & (theirs != final[:, None]) & inputs.attached
+        state.events.bury(nodes[over & ~differs.any(axis=1)])
+
+    @staticmethod
+    def _wrong(state: State, inputs: Inputs, node: int, port: int, *, rule: int, until: int) -> Wrong:
+        """Who says what of an event, as far as a promise until then has it."""
+        start, out, end = (
+            int(each) for each in (state.events.vs[node], state.out[node], state.ends[node, port])
+        )
         others = [each for each in np.flatnonzero(inputs.attached).tolist() if each != port]
         theirs = {other: int(state.ends[node, other]) for other in others}
-        if rule == kernel.HAS:
-            with_output = [other for other in others if theirs[other] == start]
-            against = [other for other in others if theirs[other] > start]
+        if rule == kernel.ENDS:
+            # an end behind all that is promised may be any other that is
+            open_from = max(until, int(state.events.frozen(inputs.out)[node]))
+            with_output, against = (
+                [o for o in others if theirs[o] == said or min(theirs[o], said) >= open_from > start]
+                for said in (out, end)
+            )
         else:
-            frozen = int(state.events.frozen(inputs.out)[node])
-            with_output = [o for o in others if theirs[o] == out or theirs[o] >= frozen > start]
-            against = [other for other in others if theirs[other] == end]
+            have, lack = ([o for o in others if (theirs[o] > start) is has] for has in (True, False))
+            with_output, against = (lack, have) if rule == kernel.HAS else (have, lack)
         time = np.array([start])
         row = Batch(time, time, np.array([max(end, out)]), state.events.payload(np.array([node])))
         says = f"it ends at {show(end)}" if end > start else "there is none"
@@ -218,5 +243,4 @@ class In2t:
         starts = events.vs[:size]
         state.ends[:size, port] = starts
         events.behind[port] = []
-        ghosts = (state.out[:size] == starts) & (starts < events.frozen(inputs.out))
-        events.bury(np.flatnonzero(ghosts & (state.ends[:size] == starts[:, None]).all(axis=1)))
+        self._let_go(state, inputs, np.arange(size))

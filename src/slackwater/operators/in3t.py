@@ -8,7 +8,7 @@ ends with their copies for every input, and for the output.
 - A cti(t) of an input that is further than the output: of the events that become half frozen the output
   gets as many copies as that input has, and of those ends that freeze exactly that input's. Ends change
   in place of others, so that as few rows as possible are said.
-- What an input says of an event that is frozen otherwise is kept to be judged.
+- What an input says of an event that is frozen otherwise is kept to be judged, be it fully frozen.
 
 A replica that begins anew has to say so (`attach`), for what it says twice is there twice.
 
@@ -32,6 +32,7 @@ from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
+from slackwater.times import INF
 
 __all__ = ["In3t", "State"]
 
@@ -210,12 +211,21 @@ class In3t:
         found = []
         for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True):
             found.append(self._wrong(state, inputs, node, port, why))
-            # it is taken to say what the output does from now on, so that it is told once
-            state.reserve(int(state.totals[node, -1]))
-            kernel.copy(*state.chains, node, inputs.count, port)
-            if not state.totals[node].any():
-                events.bury(np.array([node]))
+            for each in found[-1].against:
+                # it is taken to say what the output does from now on, so that it is told once
+                state.reserve(int(state.totals[node, -1]))
+                kernel.copy(*state.chains, node, inputs.count, each)
+        if n_wrong:
+            self._let_go(state, inputs, wrong[:n_wrong])
         return found
+
+    @staticmethod
+    def _let_go(state: State, inputs: Inputs, nodes: Ints) -> None:
+        """Of these nodes, those that are over and of which nobody says otherwise are done with."""
+        starts, frozen = state.events.vs[nodes], state.events.frozen(inputs.out)[nodes]
+        last = kernel.last_ends(nodes, starts, *state.chains)
+        over = nodes[(starts < frozen) & ((last < frozen) | (frozen == INF)) & ~state.events.dead[nodes]]
+        state.events.bury(over[kernel.all_settled(over, *state.chains, inputs.attached)])
 
     @staticmethod
     def _wrong(state: State, inputs: Inputs, node: int, port: int, rule: int) -> Wrong:
@@ -237,8 +247,7 @@ class In3t:
         events, size = state.events, state.events.size
         kernel.clear_all(*state.chains, np.flatnonzero(state.totals[:size, port]), port, port + 1)
         events.behind[port] = []
-        ghosts = (state.totals[:size] == 0).all(axis=1) & (events.vs[:size] < events.frozen(inputs.out))
-        events.bury(np.flatnonzero(ghosts))
+        self._let_go(state, inputs, np.arange(size))
 
 
 def _ends(state: State, node: int, who: int) -> list[int]:
