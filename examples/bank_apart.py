@@ -121,25 +121,8 @@ def verdict(name: str, rows: pl.DataFrame, place: Path) -> bank.Verdict:
         said = sw.Batch.concat([said, added])
         prefix = rows.head(_accepted(place, commit.token or {}))
         compared += 1
-        different += not _is_right(name, said, prefix)
+        different += not bank.is_right(view, sw.History.of(said), prefix)
     return bank.Verdict(watch.states, watch.wrong, compared, different, time.perf_counter() - begun)
-
-
-def _is_right(name: str, said: sw.Batch, prefix: pl.DataFrame) -> bool:
-    if name == "total":
-        return bank.is_right(VIEWS[name], sw.History.of(said), prefix)
-    # of a million transactions, not second by second: each is its own partner from its second on
-    wanted = prefix.select("id", other="id", vs="ts", ve=pl.lit(sw.INF), times=pl.lit(1))
-    return _standing(said).sort("id").rows() == wanted.sort("id").rows()
-
-
-def _standing(said: sw.Batch) -> pl.DataFrame:
-    """The events that are left of all that was said, and how many times."""
-    begun = said.payload.with_columns(vs=pl.Series(said.vs), ve=pl.Series(said.new_ve), times=pl.lit(1))
-    ended = said.payload.with_columns(vs=pl.Series(said.vs), ve=pl.Series(said.old_ve), times=pl.lit(-1))
-    both = pl.concat([begun, ended]).filter(pl.col("ve") > pl.col("vs"))
-    summed = both.group_by(*said.payload.columns, "vs", "ve").agg(pl.col("times").sum())
-    return summed.filter(pl.col("times") != 0)
 
 
 def _accepted(place: Path, token: dict[str, int]) -> int:
