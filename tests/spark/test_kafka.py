@@ -17,6 +17,7 @@ from tests.spark.broker import Topics, broker
 from tests.spark.jars import jars
 
 import slackwater as sw
+from slackwater.events import Element
 from slackwater.rows import changelog
 from slackwater.spark import sinks
 
@@ -165,6 +166,43 @@ def test_a_topic_between_two_queries(
     whole = COUNTS.group_by("n").aggregate(of=sw.count())
     wanted = whole.meaning({s: _elements(*changes)}).to_polars()
     assert again.output.as_history().to_polars().equals(wanted)
+
+
+def test_a_topic_that_is_a_view_has_the_current_row_of_every_key(
+    spark: Any, topics: Topics, tmp_path: Path
+) -> None:
+    """Rows come, are replaced and go, and a batch is written twice."""
+    source, view = topics.create("view-in", 2), topics.create("view-out", 3)
+    sink = sinks.Kafka(servers=topics.servers, topic=view, key=["k"], view=True)
+    given = sw.read_kafka(topics.servers, source, **FORM)
+    said: list[Element] = []
+
+    def tell(*elements: Element) -> None:
+        said.extend(elements)
+        _write(topics, source, [changelog(sw.Batch.of(elements, s.schema))], "json")
+        handle = COUNTS.start(spark, {s: given}, checkpoint=str(tmp_path / "checkpoint"), sink=sink)
+        handle.process_all_available()
+        handle.stop()
+
+    tell(*(sw.insert(at, at + 10, k=at % 3, v=1.5) for at in range(9)), sw.insert(5, 9, k=7, v=1.0))
+    _again(tmp_path / "checkpoint")
+    tell(sw.adjust(5, 9, 5, k=7, v=1.0), sw.adjust(8, 18, 8, k=2, v=1.5), sw.insert(40, 50, k=0, v=2.0))
+    written = _records(spark, topics, view)
+    assert written["key"].null_count() == 0
+    assert written["value"].null_count() > 0, "a key has gone"
+    table = dict(written.sort("partition", "offset").select("key", "value").iter_rows())
+    found = [json.loads(value) for value in table.values() if value is not None]
+    history = COUNTS.meaning({s: said}).to_polars()
+    wanted = history.sort("vs").group_by("k").last().select("k", "n", "t", "vs").sort("k")
+    assert pl.DataFrame(found).select("k", "n", "t", "vs").sort("k").equals(wanted)
+    assert {json.loads(key)["k"] for key, value in table.items() if value is None} == {7}
+
+
+def test_a_view_that_could_not_be_one_is_refused() -> None:
+    for wrong in ({"key": ()}, {"value": "arrow"}, {"tokens": True}):
+        asked: dict[str, Any] = {"servers": "", "topic": "t", "key": ["k"], "view": True, **wrong}
+        with pytest.raises(sw.PlanError, match="under its key, and nothing else"):
+            sinks.Kafka(**asked)
 
 
 def _records(spark: Any, topics: Topics, topic: str) -> pl.DataFrame:

@@ -6,15 +6,18 @@ of the buckets, then what all buckets together promise, as a record of kind "cti
 payloads the driver knows when it has heard of them all: it adds records of kind "punctuation" to every
 partition before the next batch begins. So a query that reads the topic gets rows and promises per
 partition, in order.
+
+Of a latest view a record is the current row of its key, or says that there is none.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import polars as pl
@@ -24,10 +27,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, when
 
 from slackwater.distributed.bucket import parcels_of
+from slackwater.distributed.latest import latest, upserts_of
 from slackwater.distributed.parcels import SINK, From, Parcel, from_arrow, in_order, spread, to_arrow
 from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
+from slackwater.plan.nodes import Node
 from slackwater.punctuations import Punctuation, is_of_payloads
 from slackwater.rows import changelog
 from slackwater.spark import kafka
@@ -59,6 +64,11 @@ class Kafka(Sink):
     `slackwater.token` says of which batches of which queries the answer is, as JSON: for
     `read_kafka(..., aligned=True)`.
 
+    With `view` the topic has the current row of every key, for whoever wants a table and no history: the
+    payload and vs, when it began, under its key; and a record without a value where a key has no row any
+    more. So it may be compacted (`cleanup.policy=compact`): a topic that is read from its beginning into
+    a dictionary gives the view. Nothing is promised there.
+
     The number of partitions is fixed for a checkpoint when a query is started first. `options` are more
     options of Spark's connector, such as "kafka.security.protocol".
     """
@@ -69,6 +79,7 @@ class Kafka(Sink):
     key: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     tokens: bool = False
+    view: bool = False
     partitions: int | None = None
     session: SparkSession | None = field(default=None, repr=False, compare=False)
     """of the query, once it is started"""
@@ -76,6 +87,17 @@ class Kafka(Sink):
     def __post_init__(self) -> None:
         if self.value not in ("json", "arrow"):
             raise PlanError(f"values of form {self.value!r} are not written", hint="json or arrow")
+        if self.view and (not self.key or self.value != "json" or self.tokens):
+            raise PlanError(
+                "a view has a record for each row, under its key, and nothing else",
+                detail=f"key={list(self.key)!r}, value={self.value!r}, tokens={self.tokens}",
+                hint='key=[...], value="json", tokens=False',
+            )
+
+    def plan(self, root: Node) -> Node:
+        """The view's query, if it is one."""
+        root = super().plan(root)
+        return latest(root, self.key) if self.view else root
 
     def prepared(self, spark: SparkSession, schema: pl.Schema, root: str) -> Sink:
         """The same, with the topic's number of partitions."""
@@ -128,15 +150,23 @@ class Kafka(Sink):
             records = (
                 kept.where(answer)
                 .repartitionById(self.partitions, "bucket")
-                .mapInArrow(_writing(self.value, tuple(self.key), schema), _COLUMNS)
+                .mapInArrow(_writing(self._records_of(), schema), _COLUMNS)
             )
             self._write(records)
             yield kept.withColumn("data", when(~answer, col("data")))
         finally:
             kept.unpersist()
 
+    def _records_of(self) -> _Records:
+        """The form of a record, by itself: what goes to tasks must not hold the session."""
+        if self.view:
+            return partial(_as_view, tuple(self.key))
+        return partial(_as_json, tuple(self.key)) if self.value == "json" else _as_arrow
+
     def take(self, said: Batch, batch: int, promise: int) -> None:
         """Promises about payloads; that a repeated batch writes them again does no harm."""
+        if self.view:
+            return
         told = [placed.control for placed in said.controls if is_of_payloads(placed.control)]
         if not told:
             return
@@ -164,6 +194,10 @@ class Kafka(Sink):
         records.write.format("kafka").options(**told).save()
 
 
+_Records = Callable[[Batch, int], tuple[Sequence[bytes | None], Sequence[bytes | None]]]
+"""Keys and values for a partition: from the rows of a batch, and what they promise."""
+
+
 class _Telling(Receiver):
     def take(self, delivery: Delivery) -> None:
         """The rows are there; now it is said up to where."""
@@ -186,7 +220,7 @@ _SCHEMA = pa.schema(
 )
 
 
-def _writing(value: str, key: tuple[str, ...], schema: pl.Schema) -> Rewrites:
+def _writing(records_of: _Records, schema: pl.Schema) -> Rewrites:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
@@ -201,11 +235,7 @@ def _writing(value: str, key: tuple[str, ...], schema: pl.Schema) -> Rewrites:
             parts = [parcel.batch(schema) for parcel in in_order(parcels) if parcel.rows]
             promise = min(parcel.promise for parcel in parcels)
             whole = Batch.concat([Batch.empty(schema), *parts])
-            if value == "json":
-                keys, told = _as_json(whole, promise, key)
-            else:
-                told = _as_arrow(whole, promise)
-                keys = [None] * len(told)
+            keys, told = records_of(whole, promise)
             headers = _headers(query, batch, len(told))
             columns = [pa.array([partition] * len(told), pa.int32()), pa.array(keys, pa.binary())]
             columns += [pa.array(told, pa.binary()), headers]
@@ -226,7 +256,7 @@ def _followed(rows: Batch, promise: int) -> pl.DataFrame:
     return changelog(rows.followed_by([Punctuation(promise)] if promise > BEGIN else []))
 
 
-def _as_json(rows: Batch, promise: int, key: tuple[str, ...]) -> tuple[list[bytes | None], list[bytes]]:
+def _as_json(key: tuple[str, ...], rows: Batch, promise: int) -> tuple[list[bytes | None], list[bytes]]:
     frame = _followed(rows, promise)
     if not frame.height:
         return [], []
@@ -269,8 +299,16 @@ def _number_text(value: float | None) -> float | str | None:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _as_arrow(rows: Batch, promise: int) -> list[bytes]:
-    return _arrow(_followed(rows, promise))
+def _as_view(key: tuple[str, ...], rows: Batch, promise: int) -> tuple[list[bytes], list[bytes | None]]:
+    """The rows that are now the latest of their keys, and no value for keys that have none."""
+    changes = upserts_of(rows, key)
+    keys = _lines(pl.concat([changes.upserts.select(key), changes.deletes.select(key)]))
+    return keys, [*_lines(changes.upserts), *([None] * changes.deletes.height)]
+
+
+def _as_arrow(rows: Batch, promise: int) -> tuple[list[None], list[bytes]]:
+    told = _arrow(_followed(rows, promise))
+    return [None] * len(told), told
 
 
 def _arrow(frame: pl.DataFrame) -> list[bytes]:
