@@ -375,6 +375,20 @@ def test_a_delta_table_of_other_rows_is_refused(name: str, tmp_path: Path) -> No
     assert refused.value.hint
 
 
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_a_delta_table_has_the_answer_of_one_query(key: tuple[str, ...], tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    sink = sinks.Delta(table=str(tmp_path / "table"), key=key)
+    _taken(sink, tmp_path)
+    # who tidies up is no query
+    deltalake.DeltaTable(str(tmp_path / "table")).optimize.compact()
+    program = program_of(sink.plan(COUNTS.node), buckets=1)
+    sink.opened(Opening("q", str(tmp_path), program, Ledger()))
+    with pytest.raises(sw.PlanError, match="another query has put its answer there") as refused:
+        sink.opened(Opening("r", str(tmp_path), program, Ledger()))
+    assert "query q, this one is r" in refused.value.detail
+
+
 def test_the_console_shows_the_first_rows(tmp_path: Path) -> None:
     screen = io.StringIO()
     _taken(sinks.Console(rows=2, file=screen), tmp_path)

@@ -46,7 +46,12 @@ class Delta(Keyed):
         _require_types(at.program.schema)
         receiver = _Table(self, at.query)
         receiver.require_fits(Batch.empty(at.program.schema))
+        receiver.require_own(at.query)
         return receiver
+
+
+_QUERY = "slackwater.query"
+"""in a commit: whose answer it is"""
 
 
 class _Table(Receiver):
@@ -55,7 +60,7 @@ class _Table(Receiver):
         self._keys = sink.keys
         files, path = opened(sink.table)
         self._place = path if files.type_name == "local" else sink.table
-        self._application = f"slackwater-{query}"
+        self._query, self._application = query, f"slackwater-{query}"
         self._delta = _deltalake()
 
     def require_fits(self, none: Batch) -> None:
@@ -80,6 +85,19 @@ class _Table(Receiver):
                 hint="give the query a table of its own, which need not be there yet",
             )
 
+    def require_own(self, query: str) -> None:
+        """Raise if another query has put its answer there: theirs would be one table."""
+        if not self._delta.DeltaTable.is_deltatable(self._place):
+            return
+        history = self._delta.DeltaTable(self._place).history()
+        theirs = next((commit[_QUERY] for commit in history if _QUERY in commit), query)
+        if theirs != query:
+            raise PlanError(
+                "another query has put its answer there",
+                detail=f"{self._place} has that of query {theirs}, this one is {query}",
+                hint="give each query a table of its own; a query that goes on needs its checkpoint",
+            )
+
     def take(self, delivery: Delivery) -> None:
         """Write it, if it is not there."""
         changes = upserts_of(delivery.said, self._keys) if self._keys else delivery.said.data()
@@ -87,6 +105,7 @@ class _Table(Receiver):
             return
         properties = self._delta.CommitProperties(
             custom_metadata={
+                _QUERY: self._query,
                 "settled_until": str(delivery.promise),
                 "batch": str(delivery.batch),
                 "token": json.dumps(dict(delivery.token)),
