@@ -135,8 +135,9 @@ def test_a_query_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
     where: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": to}
     handle = query.start(spark, {s: _read(spark, directory)}, **where)
     handle.process_all_available()
-    with pytest.raises(sw.PlanError, match="a query is at work with this checkpoint"):
-        query.start(spark, {s: _read(spark, directory)}, **where)
+    for session in (spark, spark.newSession()):
+        with pytest.raises(sw.PlanError, match="a query is at work with this checkpoint"):
+            query.start(session, {s: _read(session, directory)}, **where)
     assert handle.spark_query.isActive
     handle.stop()
     assert handle.progress.batch == 1

@@ -183,12 +183,16 @@ def require_place(checkpoint: object) -> None:
 
 
 def require_at_rest(spark: SparkSession, checkpoint: str) -> None:
-    """No query is at work there: Spark would stop it, after the new one has looked how far it is."""
+    """No query is at work there: Spark would stop it, after the new one has looked how far it is.
+
+    Nor one of another session of the same application, of which only Spark's Java knows.
+    """
     place = Directory(f"{checkpoint}/spark")
     if not place.has("metadata"):
         return
     known = json.loads(place.read("metadata"))["id"]
-    if any(query.id == known for query in spark.streams.active):
+    active: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
+    if any(str(query) == known for query in active.keySet()):
         raise PlanError(
             "a query is at work with this checkpoint",
             detail=checkpoint,
