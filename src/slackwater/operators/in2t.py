@@ -160,7 +160,8 @@ class In2t:
         events.suspect(behind[:n_behind], their[:n_behind])
         said = changed[:n_changed]
         rows = events.said(said, old[:n_changed], state.out[said])
-        found = self._taken_as_told(state, inputs, wrong[:n_wrong], accused, rule, until=until)
+        those = wrong[:n_wrong], accused[:n_wrong], rule[:n_wrong]
+        found = self._taken_as_told(state, inputs, *those, until=until)
         if n_wrong:
             self._let_go(state, inputs, np.unique(wrong[:n_wrong]), until)
         return rows, found
@@ -182,8 +183,8 @@ class In2t:
         )  # fmt: skip
         if n_kept:
             events.behind[port].append(kept[:n_kept])
-        accused = np.full(n_wrong, port)
-        found = self._taken_as_told(state, inputs, wrong[:n_wrong], accused, rule, until=told)
+        those = wrong[:n_wrong], np.full(n_wrong, port), rule[:n_wrong]
+        found = self._taken_as_told(state, inputs, *those, until=told)
         if n_wrong:
             self._let_go(state, inputs, wrong[:n_wrong])
         return found
@@ -194,7 +195,7 @@ class In2t:
         """Who says what. They are taken to say what the output does from now on: it is told once."""
         found: list[Wrong] = []
         told: set[tuple[int, int]] = set()
-        for node, port, rule in zip(nodes.tolist(), accused.tolist(), rules.tolist(), strict=False):
+        for node, port, rule in zip(nodes.tolist(), accused.tolist(), rules.tolist(), strict=True):
             if (node, port) in told:
                 continue
             found.append(self._wrong(state, inputs, node, port, rule=rule, until=until))
