@@ -252,11 +252,12 @@ class Promises:
 
     def strengthened_by(self, controls: Iterable[Control]) -> tuple[Promises, list[Punctuation]]:
         """These promises and the ctis of those, and the fewest ctis that tell the difference."""
-        after = self
-        for control in controls:
-            if isinstance(control, Punctuation) and control.is_cti:
-                after = after.with_(control)
-        return after, ([Punctuation(after.cti)] if after.cti > self.cti else [])
+        ctis = [each.before for each in controls if isinstance(each, Punctuation) and each.is_cti]
+        latest = max(ctis, default=BEGIN)
+        if latest <= self.cti:
+            return self, []
+        told = Punctuation(latest)
+        return self.with_(told), [told]
 
     @property
     def closed(self) -> bool:

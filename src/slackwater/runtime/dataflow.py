@@ -113,6 +113,7 @@ class Dataflow:
         for running in self.operators:
             for queue in running.outbound:
                 queue.writer = running
+                queue.behind_loop = bool(running.back)
 
     @classmethod
     def of(cls, root: Node, *, turnable: bool = False, **settings: Any) -> Dataflow:

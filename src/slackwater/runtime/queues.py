@@ -19,7 +19,7 @@ import polars as pl
 
 from slackwater.events import Batch, Placed
 from slackwater.promises import Promises
-from slackwater.punctuations import Promise, for_ever, is_of_payloads
+from slackwater.punctuations import Closings, Promise, Punctuation, for_ever, is_of_payloads
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Queue"]
@@ -52,6 +52,8 @@ class Queue:
     """whether its reader is the user, who is not promised either what was left out"""
     never_lengthens: bool = False
     """whether no event of the stream comes to end later than it was said to"""
+    behind_loop: bool = False
+    """whether it leads out of a loop: then what every round says waits until the loop is quiet"""
     outdated: int = BEGIN
     """events that end before this time are not to be put in any more"""
 
@@ -73,6 +75,21 @@ class Queue:
         while self.batches and not some[-1].controls:
             some.append(self.take())
         return Batch.concat(some)
+
+    def take_gathered(self) -> Batch:
+        """All that is waiting, as one batch, with promises behind the rows; up to the first with others.
+
+        A promise that comes later holds as well.
+        """
+        some = [self.take()]
+        while self.batches and all(map(_is_promise, some[-1].controls)):
+            some.append(self.take())
+        if len(some) == 1:
+            return some[0]
+        *before, last = some
+        promises = [each.control for batch in before for each in batch.controls]
+        rows = Batch.concat([batch.data() for batch in some])
+        return rows.followed_by([*promises, *(each.control for each in last.controls)])
 
     def forgo(self, told: Sequence[Promise]) -> None:
         """Rows with such payloads are no longer of interest to the reader."""
@@ -118,3 +135,7 @@ class Queue:
             some = unwanted.news([control]) if is_of_payloads(control) else [control]
             left += (Placed(position, each) for each in some)
         return replace(batch, controls=tuple(left))
+
+
+def _is_promise(placed: Placed) -> bool:
+    return isinstance(placed.control, Punctuation | Closings)

@@ -96,6 +96,16 @@ class Running:
     """where rows go round again, if it closes a loop"""
     sealed: Callable[[Batch], Batch] | None = None
     """what it emits, as it is to travel, where that bears a label"""
+    _closes: ClosingStep | None = field(init=False)
+    """the step, if it closes a loop: to look for that every round costs more than a round of few rows"""
+
+    def __post_init__(self) -> None:
+        self._closes = self.step if isinstance(self.step, ClosingStep) else None
+
+    @property
+    def _closing(self) -> ClosingStep:
+        assert self._closes is not None, "it closes a loop"
+        return self._closes
 
     def take_sums(self, sums: Batch) -> None:
         """Rows that were combined elsewhere."""
@@ -119,7 +129,11 @@ class Running:
     def run(self) -> None:
         """Take one batch from the first queue that has one, and emit what follows from it."""
         queue = next(queue for queue in self.inbound if queue.batches)
-        self.serve(queue.port, queue.take_all() if self.back else queue.take())
+        if queue.behind_loop:
+            batch = queue.take_gathered()
+        else:
+            batch = queue.take_all() if self.back else queue.take()
+        self.serve(queue.port, batch)
 
     def serve(self, port: int, batch: Batch) -> None:
         """Emit what follows from a batch on one of its ports."""
@@ -148,13 +162,11 @@ class Running:
 
     def wake(self) -> None:
         """Something has come from outside."""
-        assert isinstance(self.step, ClosingStep), "it closes a loop"
-        self.step.on_wake(self.state)
+        self._closing.on_wake(self.state)
 
     def settle(self) -> None:
         """Nothing is on its way any more: what sets out then on the loop that it closes."""
-        assert isinstance(self.step, ClosingStep), "it closes a loop"
-        answers = [self.step.on_quiet(self.state)]
+        answers = [self._closing.on_quiet(self.state)]
         self._emit(self._told(answers, []))
         self._send_round(answers)
 
@@ -170,8 +182,7 @@ class Running:
         self.promised.add(news)
         hopes.keep_beyond(self.promised)
         if news:
-            assert isinstance(self.step, ClosingStep), "it closes a loop"
-            self.step.on_concluded(self.state, news)
+            self._closing.on_concluded(self.state, news)
             out = Batch.empty(self.node.schema).followed_by(news)
             self._emit(out)
             self._send_round([Answer(back=out)])
@@ -310,14 +321,14 @@ class Running:
     ) -> None:
         """A guess about the time on its way round, or what one is made by: it passes, or is back."""
         if self.passage is None:
-            assert isinstance(self.step, ClosingStep), "guesses stay on their loop"
+            # guesses stay on their loop
             match told:
                 case Speculative():
-                    answers.append(self.step.on_speculative(self.state, told))
+                    answers.append(self._closing.on_speculative(self.state, told))
                 case ExternalProgress():
-                    answers.append(self.step.on_external_progress(self.state, told))
+                    answers.append(self._closing.on_external_progress(self.state, told))
                 case ExternalPatterns():
-                    answers.append(self.step.on_external_patterns(self.state, told))
+                    answers.append(self._closing.on_external_patterns(self.state, told))
             return
         match told:
             case Speculative():
