@@ -26,6 +26,8 @@ _MOST = 8
 """of more arrays, those that were given back first are let go"""
 _WASTE = 2
 """an array may be so many times as large as needed"""
+_PARTS = 3
+"""sizes differ by an eighth to a quarter: one of these bits and the first are all that is set"""
 _LINE = 8
 """integers in a line of the cache, where arrays begin: so that a row of four does not lie on two"""
 
@@ -49,7 +51,9 @@ class Spares:
                 del self.kept[i]
                 break
         else:
-            array = np.empty(needed + _LINE, dtype=np.int64)
+            # what is needed the next time is seldom exactly as large
+            part = 1 << max(needed.bit_length() - _PARTS, 0)
+            array = np.empty(-(-(needed + _LINE) // part) * part, dtype=np.int64)
         first = -array.ctypes.data // array.itemsize % _LINE
         return array[first : first + needed].reshape(shape)
 

@@ -360,10 +360,10 @@ class Keys:
         if self.is_coded:
             self.used = kernel.pack(self.values, self.begins, self.letters, self.worded, kept)
             if _SPARSE * len(kept) < len(self.values):
-                self.values, self.begins = (
-                    self.values[: len(kept)].copy(),
-                    self.begins[: len(kept)].copy(),
-                )
+                values, begins = self.values, self.begins
+                self.values, self.begins = values[: len(kept)].copy(), begins[: len(kept)].copy()
+                self.spares.give_back(values)
+                self.spares.give_back(begins)
             if _SPARSE * self.used < len(self.letters):
                 self.letters = self.letters[: self.used + 1].copy()
         else:

@@ -156,13 +156,12 @@ def _is_behind(pool, i, vs, hashed):
 
 
 @njit(cache=True)
-def arranged(place, key, vs, ve, hashes, first_row):
-    """Events as they lie in a pool, by (key, vs, hash), and the key of each. `place` has them by key.
+def arranged(place, key, vs, ve, hashes, first_row, events):
+    """Fill in events as they lie in a pool, by (key, vs, hash); the key of each.
 
-    Event i has the payload number first_row + i.
+    `place` has them by key. Event i has the payload number first_row + i.
     """
     own = np.empty(len(key), dtype=np.int64)
-    events = np.empty((len(key), COLUMNS), dtype=np.int64)
     for i in range(len(key)):
         own[place[i]] = key[i]
         _put(events, place[i], vs[i], ve[i], hashes[i], first_row + i)
@@ -185,7 +184,7 @@ def arranged(place, key, vs, ve, hashes, first_row):
                 j += 1
             _sort(events[i:j])
         i = j
-    return own, events
+    return own
 
 
 @njit(cache=True)
@@ -401,26 +400,27 @@ def events_of(slabs, pool, keys):
 
 
 @njit(cache=True)
-def survivors(slabs, pool, own_cti, other_cti, alive):
+def survivors(slabs, pool, own_cti, other_cti, alive, key, events):
     """The events that can still change or meet a change, with their keys, in the order of the slabs.
 
     No element of its own stream can name an event that ends before that stream's cti, and none of the
     other stream concerns one that ends at that one's cti or before it; there is one of each for every
-    key. `alive` has a place for each payload, and says then which are left; the slabs are empty
-    afterwards.
+    key, or one for all. `key` and `events` have room for all that there are. `alive` has a place for
+    each payload, and says then which are left; the slabs are empty afterwards. How many they are.
     """
-    total = slabs[:, SIZE].sum()
-    key = np.empty(total, dtype=np.int64)
-    events = np.empty((total, COLUMNS), dtype=np.int64)
     count = 0
     alive[:] = False
+    own, other = own_cti[0], other_cti[0]
+    by_key = len(own_cti) > 1
     for k in range(len(slabs)):
         if k + _AHEAD < len(slabs):
             prefetch(pool, slabs[k + _AHEAD, START])
+        if by_key:
+            own, other = own_cti[k], other_cti[k]
         start = slabs[k, START]
         for at in range(start, start + slabs[k, SIZE]):
             end = pool[at, VE]
-            if _is_done(pool[at, VS], end, own_cti[k], other_cti[k]):
+            if _is_done(pool[at, VS], end, own, other):
                 continue
             key[count] = k
             events[count, VS], events[count, VE] = pool[at, VS], end
@@ -428,7 +428,7 @@ def survivors(slabs, pool, own_cti, other_cti, alive):
             alive[pool[at, ROW]] = True
             count += 1
         slabs[k, START] = slabs[k, SIZE] = slabs[k, ROOM] = 0
-    return key[:count], events[:count]
+    return count
 
 
 @njit(cache=True)

@@ -440,7 +440,7 @@ class Join:
         until = np.full((len(key), 2), state.ctis)
         if state.ports.told:
             until = np.maximum(until, state.ports.until[key])
-        own, other = until[:, port], until[:, 1 - port]
+        own, other = (np.ascontiguousarray(until[:, at]) for at in (port, 1 - port))
         if self.never_adjusts[port]:
             # what is alone is not shown before its end is final
             own = np.where((other == INF) | (port not in state.alone), INF, own)
@@ -605,17 +605,19 @@ class Join:
         in_use = np.zeros(len(state.keys), dtype=np.bool_)
         if state.ports.told:
             state.ports.admit(state.keys)
-        every = np.arange(len(state.keys))
         for side in state.sides:
             side.admit(len(state.keys))
-        limits = [self._limits(state, port, every) for port in (_LEFT, _RIGHT)]
+        # without closings it is the same for all keys, so that one is asked for
+        asked = np.arange(len(state.keys) if state.ports.told else 1)
+        limits = [self._limits(state, port, asked) for port in (_LEFT, _RIGHT)]
         final = [np.minimum(*limits[port]) > cti for port in state.alone]
         parts: list[Batch] = []
         if np.any(final):
             state.ports.admit(state.keys)
-            parts, _ = self._forget_of(state, np.flatnonzero(np.any(final, axis=0)))
+            is_final = np.broadcast_to(np.any(final, axis=0), len(state.keys))
+            parts, _ = self._forget_of(state, np.flatnonzero(is_final))
         for port, side in enumerate(state.sides):
-            alive = side.forget(*limits[port])
+            alive = side.forget(len(state.keys), *limits[port])
             in_use |= side.in_use(len(in_use))
             if port in state.alone:
                 state.alone[port].sweep(cti)

@@ -143,11 +143,13 @@ class LiveEvents:
         if len(inserted) < rows.rows:
             columns = tuple(column[inserted] for column in columns)
         place = _places(columns[0], len(self.slabs))
-        key, events = kernel.arranged(place, *map(_writable, columns), first_row)
+        events = self.spares.empty(len(inserted), COLUMNS)
+        key = kernel.arranged(place, *map(_writable, columns), first_row, events)
         self._grow(self.top + kernel.room_needed(self.slabs, key, False))
         arrays = self.slabs, self.pool, self.latest
         self.top, where = kernel.insert(*arrays, self.top, key, events)
-        vs, ve, row = (np.ascontiguousarray(events[:, column]) for column in (VS, VE, ROW))
+        vs, ve, row = (events[:, column].copy() for column in (VS, VE, ROW))
+        self.spares.give_back(events)
         return Changes(key, vs, vs, ve, row), where
 
     def _grow(self, needed: int) -> None:
@@ -187,8 +189,8 @@ class LiveEvents:
     def _rehash(self, born: Ints) -> Ints:
         """Take another seed; where the events with the given payload numbers lie now."""
         self.seed += 1
-        never = np.full(len(self.slabs), BEGIN)
-        key, events, _ = self._survivors(never, never)
+        never = np.full(1, BEGIN)
+        key, events, _ = self._survivors(len(self.slabs), never, never)
         events[:, HASH] = self._hashes(self.payloads.take(events[:, ROW]))
         order = np.lexsort((events[:, HASH], events[:, VS], key))
         key, events = key[order], events[order]
@@ -198,11 +200,12 @@ class LiveEvents:
         place[events[:, ROW]] = self.slabs[key, START] + offset
         return place[born]
 
-    def _survivors(self, own_cti: Ints, other_cti: Ints) -> tuple[Ints, Ints, Mask]:
+    def _survivors(self, keys: int, own_cti: Ints, other_cti: Ints) -> tuple[Ints, Ints, Mask]:
         """Take the events out that can still matter, with their keys; and which payloads these have."""
         alive = np.empty(self.payloads.height, dtype=np.bool_)
-        key, events = kernel.survivors(self.slabs, self.pool, own_cti, other_cti, alive)
-        return key, events, alive
+        key, events = self.spares.empty(self.count), self.spares.empty(self.count, COLUMNS)
+        count = kernel.survivors(self.slabs[:keys], self.pool, own_cti, other_cti, alive, key, events)
+        return key[:count], events[:count], alive
 
     def _rebuild(self, key: Ints, events: Ints) -> None:
         """Put events in, where there are none."""
@@ -255,16 +258,18 @@ class LiveEvents:
         there = events[:, VE] > events[:, VS]
         return events[there, ROW], which[there], events[there, VE]
 
-    def forget(self, own_cti: Ints, other_cti: Ints) -> Mask:
+    def forget(self, keys: int, own_cti: Ints, other_cti: Ints) -> Mask:
         """Drop what can no longer matter. Which payloads are left: they are numbered anew, in order.
 
-        There is a cti of either stream for each key.
+        There is a cti of either stream for each of so many keys, or one for all.
         """
-        self.admit(len(own_cti))
-        key, events, alive = self._survivors(own_cti, other_cti)
+        self.admit(keys)
+        key, events, alive = self._survivors(keys, own_cti, other_cti)
         events[:, ROW] = (np.cumsum(alive) - 1)[events[:, ROW]]
         self.payloads.keep(alive)
         self._rebuild(key, events)
+        self.spares.give_back(key)
+        self.spares.give_back(events)
         return alive
 
     def sample(self) -> tuple[Ints, Ints]:
@@ -279,13 +284,13 @@ class LiveEvents:
 
     def renumber(self, alive: Mask) -> None:
         """Other keys are gone, and these are numbered from 0."""
-        kept = self.slabs[: len(alive)][alive]
+        kept = self.slabs[np.flatnonzero(alive)]
         if len(self.slabs) > _MOST_ROOM * max(len(kept), _KEPT):
             self.spares.give_back(self.slabs)
             self.slabs = self._lines(len(kept))
         else:
             # as many may come before the next time: memory from the system is touched page by page
-            self.slabs[len(kept) :] = 0
+            self.slabs[len(kept) : len(alive)] = 0
         self.slabs[: len(kept)] = kept
 
     def _lines(self, rows: int) -> Ints:

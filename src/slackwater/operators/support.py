@@ -107,10 +107,10 @@ class Support:
         stored = self.candidates.payloads.height + self.said.payloads.height
         if not stored or (cti < INF and stored < self.sweep_at):
             return
-        times = np.full(max(len(self.keys), 1), cti)
+        times = np.full(1, cti)
         in_use = np.zeros(len(self.keys), dtype=np.bool_)
         for events in (self.candidates, self.said):
-            events.forget(times, times)
+            events.forget(len(in_use), times, times)
             in_use |= events.in_use(len(in_use))
         if 2 * np.count_nonzero(in_use) < len(in_use):
             self.keys.keep(in_use)
