@@ -6,7 +6,8 @@ twice, if that is asked for and the end was before both for a while: it moves th
 whom a change meets, and forgets what two ctis have frozen. kernels/pairs.py has the loops.
 
 Equal events are interchangeable. An adjust finds its event by key, start, end and a 64-bit hash of the
-payload; the values decide. Should they differ, another seed is taken and all hashes are made anew.
+payload; the values decide. Should they differ, another seed is taken and all hashes are made anew. As
+long as a stream only inserts, there are none.
 
 Everything is NumPy arrays, frames and small numbers: it can be written down and read back as it is.
 """
@@ -86,6 +87,8 @@ class LiveEvents:
 
     payloads: Payloads
     identity: list[str]
+    hashed: bool = False
+    """whether events bear a hash: as long as no adjust has come, nobody looks for one"""
     seed: int = 0
     count: int = 0
     """how many events are stored, those that are gone and not yet swept away included"""
@@ -106,6 +109,9 @@ class LiveEvents:
         self.admit(keys)
         inserted = np.flatnonzero(rows.is_insert)
         adjusted = np.flatnonzero(~rows.is_insert & (rows.old_ve != rows.new_ve))
+        if len(adjusted) and self.identity and not self.hashed:
+            self.hashed = True
+            self._rehash(np.empty(0, dtype=np.int64))
         hashes = self._hashes(rows.payload)
         # first all inserts: an adjust may then meet an equal event that came after it, which is as good
         new = self._insert(rows, key, hashes, inserted)
@@ -127,7 +133,7 @@ class LiveEvents:
             self.slabs = slabs
 
     def _hashes(self, payload: pl.DataFrame) -> Ints:
-        if not self.identity:
+        if not self.hashed:
             return np.zeros(payload.height, dtype=np.int64)
         return hashes_of(some_columns(payload, self.identity), self.seed).view(np.int64)
 
