@@ -328,12 +328,15 @@ class Batch:
         """The rows that satisfy the mask. Control elements keep their place among them."""
         if mask.all():
             return self
-        before = np.concatenate(([0], np.cumsum(mask)))
-        controls = tuple(p.control.thinned(p.position, before) for p in self.controls)
+        controls = self.controls
+        if controls:
+            before = np.concatenate(([0], np.cumsum(mask)))
+            controls = tuple(p.control.thinned(p.position, before) for p in controls)
+        rows = np.flatnonzero(mask)
         chosen = column_of("", mask)
         columns = [column.filter(chosen) for column in self.payload.get_columns()]
-        payload = framed(columns, int(before[-1]))
-        return Batch(self.vs[mask], self.old_ve[mask], self.new_ve[mask], payload, controls)
+        payload = framed(columns, len(rows))
+        return Batch(self.vs[rows], self.old_ve[rows], self.new_ve[rows], payload, controls)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Batch:
         """These data rows, in that order, without control elements."""

@@ -12,9 +12,12 @@ import pytest
 from tests.laws import forget_at_once
 
 import slackwater as sw
-from slackwater.events import Element
+from slackwater.events import Batch, Element
 from slackwater.identity import hash_rows
 from slackwater.operators import live_events
+from slackwater.operators.join import Join as JoinStep
+from slackwater.plan.nodes import Join, Source
+from slackwater.runtime.dataflow import Dataflow
 from slackwater.validity import StreamProperties
 
 LEFT, RIGHT = sw.stream({"p": str}, name="left"), sw.stream({"p": str}, name="right")
@@ -217,6 +220,53 @@ def test_payloads_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) 
     inputs = {s: [element for source, element in script if source is s] for s in sources}
     for batch in (1, 10):
         assert query.run(script, batch=batch).as_history() == query.meaning(inputs)
+
+
+def test_hashes_are_made_when_the_first_adjust_comes() -> None:
+    """Events that differ only in what is hashed: until then nobody has to tell them apart."""
+    sources = sw.stream({"k": int, "v": int}, name="l"), sw.stream({"k": int, "v": int}, name="r")
+    query = sources[0].join(sources[1], on="k")
+    flow = Dataflow.of(query.node)
+    [join] = flow.operators
+    some = Batch.of([sw.insert(0, 9, k=0, v=v) for v in range(50)])
+    ended = Batch.of([sw.adjust(0, 9, v % 10, k=0, v=v) for v in reversed(range(50))])
+    other = Batch.of([sw.insert(3, 8, k=0, v=0)])
+    for port, batch in ((0, some), (1, other), (0, ended)):
+        source = sources[port].node
+        assert isinstance(source, Source)
+        assert not join.state.sides[0].hashed
+        flow.push(source, batch)
+        flow.run_until_quiet()
+    assert [side.hashed for side in join.state.sides] == [True, False]
+    out = sw.History.of([element for batch in flow.take_output() for element in batch])
+    expected = query.meaning({sources[0]: [*some, *ended], sources[1]: [*other]})
+    assert out == expected
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_columns_that_nobody_reads_are_left_out_of_pairs(how: Literal["inner", "left"]) -> None:
+    """Only of pairs, for rows that are alone stand beside them in one batch."""
+    left, right = sw.stream({"k": int, "a": int}), sw.stream({"k": int, "b": int, "c": int})
+    node = left.join(right, on="k", how=how, where=sw.col("c") > sw.col("a")).node
+    assert isinstance(node, Join)
+    step = JoinStep(node, sw.EAGER, read={"a", "b"})
+    state = step.open()
+    step.on_batch(state, 0, Batch.of([sw.insert(0, 9, k=1, a=1)]))
+    rows = step.on_batch(state, 1, Batch.of([sw.insert(2, 5, k=1, b=b, c=b) for b in (1, 2)])).rows
+    assert rows is not None
+    pairs = rows.where(rows.payload["b"].is_not_null().to_numpy()).payload
+    assert pairs.rows() == ([(1, 2)] if how == "inner" else [(1, 1, 2, 2)])
+
+
+def test_what_a_row_is_set_aside_for_is_written_down_with_all_of_it() -> None:
+    left, right = sw.stream({"k": int, "a": str}, name="l"), sw.stream({"k": int, "b": int}, name="r")
+    query = left.join(right, on="k").select(n=sw.col("a").cast(int))
+    script: list[tuple[sw.Query, Element]] = [
+        (left, sw.insert(0, 9, k=1, a="x")),
+        (right, sw.insert(0, 9, k=1, b=7)),
+    ]
+    out = query.run(script, batch=1, on_invalid=sw.LEDGER)
+    assert [entry.element for entry in out.ledger] == [sw.insert(0, 9, k=1, a="x", b=7)]
 
 
 def test_an_end_told_far_ahead_is_no_time_for_order_preserving() -> None:

@@ -6,7 +6,7 @@ Nodes that only annotate a plan (the dial, the output latency) have none and are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from slackwater.consistency import OutputLatency
@@ -79,13 +79,19 @@ def runnable(kind: type[nodes.Node]) -> bool:
 
 
 def step_of(
-    node: nodes.Node, latency: OutputLatency, now: Now = wall_clock, *, told: bool = False
+    node: nodes.Node,
+    latency: OutputLatency,
+    now: Now = wall_clock,
+    *,
+    told: bool = False,
+    read: Collection[str] | None = None,
 ) -> Step:
     """The operator of a node; refused by name where there is none yet.
 
     `latency` concerns operators that show snapshots; the others emit whole rows at once. `now` tells
     system time to those that need it. With `told` only a share of the rows is here, and how far the
-    sources are comes with every batch (`Reached`).
+    sources are comes with every batch (`Reached`). `read` are the columns of its output that anybody
+    reads, if not all: who puts rows together may leave the others out.
     """
     if not runnable(type(node)):
         known = ", ".join(kind.__name__ for kind in (*_STEPS, *_LATENT, *_CHOOSING, *_TIMED))
@@ -94,6 +100,8 @@ def step_of(
             detail=f"operators exist for: {known}",
             hint="query.meaning(inputs) computes the answer of any plan, slowly",
         )
+    if isinstance(node, nodes.Join):
+        return Join(node, latency, read)
     if type(node) in _LATENT:
         return _LATENT[type(node)](node, latency)
     if type(node) in _CHOOSING:

@@ -62,7 +62,7 @@ Paper 1b section 4.3, errata 10 and 14; paper 4 Tables 3 and 4 (join), erratum 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,21 +70,20 @@ import numpy.typing as npt
 import polars as pl
 
 import slackwater.state
-from slackwater.columns import FEW, blank, framed, nothing, some_columns, taken, true_in
+from slackwater.columns import blank, framed, nothing, some_columns, taken
 from slackwater.consistency import OutputLatency
 from slackwater.events import Batch
 from slackwater.kernels import runs
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.pairs import SIZE
-from slackwater.operators.asked import asked_of, columns_of, question
 from slackwater.operators.closing import Closed, Ports, about, closings_of
+from slackwater.operators.join_asked import Inquiry, key_columns
+from slackwater.operators.join_pairs import Pairs, Said, numbers_of
 from slackwater.operators.live_events import Changes, LiveEvents, Meetings, netted, stable_order
 from slackwater.operators.payload_store import Payloads
 from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Ask, Description, GivenUp
-from slackwater.patterns import Constant
 from slackwater.plan import nodes
-from slackwater.plan.evaluation import Formula, NoValue
 from slackwater.plan.properties import infer
 from slackwater.promises import Promises
 from slackwater.punctuations import Closings, Promise, Punctuation, unmatched
@@ -96,8 +95,6 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LEFT, _RIGHT = 0, 1
-_MOST_ASKED = 1_000_000
-"""so many pairs of an event and a question about others are looked at"""
 
 _HALF, _HARDLY_ANY = 0.5, 0.25
 """that much of the state is worth a sweep at any time, and so little none"""
@@ -148,16 +145,18 @@ class Join:
 
     node: nodes.Join
     latency: OutputLatency
-    where: Formula | None = field(init=False)
+    read: Collection[str] | None = None
+    """the columns that anybody reads, if not all"""
+    pairs: Pairs = field(init=False)
     never_adjusts: tuple[bool, bool] = field(init=False)
     """whether a side only inserts, so that no element can name an event of it again"""
 
     def __post_init__(self) -> None:
         left, right = (infer(side)[side].insert_only for side in self.node.inputs)
         object.__setattr__(self, "never_adjusts", (left, right and not self._only_covers))
-        where = self.node.where
-        formula = None if where is None else Formula(where, self.node.pair_schema, "join where")
-        object.__setattr__(self, "where", formula)
+        # beside rows that are alone, pairs have all columns
+        read = self.read if self.node.how == "inner" else None
+        object.__setattr__(self, "pairs", Pairs(self.node, read))
 
     @property
     def _only_covers(self) -> bool:
@@ -184,9 +183,9 @@ class Join:
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Answer:
         """What the rows change in the pairs that they belong to, and in what is alone."""
-        columns = self._columns(port)
+        columns = key_columns(self.node, port)
         whole, given_up, changes, met = [], None, None, None
-        seen = int(rows.vs.max(initial=BEGIN, where=rows.is_insert))
+        seen = int(rows.vs[rows.is_insert].max(initial=BEGIN)) if state.alone else BEGIN
         is_ordered = self.latency is OutputLatency.ORDER_PRESERVING and _is_ordered(state, rows)
         keyless = _lacks(rows, [name for name in columns if name not in self.node.nulls_match])
         if keyless is not None:
@@ -199,7 +198,8 @@ class Join:
         elif rows.rows:
             key = state.keys.number(self._keys(rows.payload, columns))
             if state.ports.told:
-                rows, key = _without_the_barren(state, port, rows, key)
+                some = ~_is_barren(state, port, key)
+                rows, key = rows.where(some), key[some]
             if port == _RIGHT and state.covered is not None:
                 rows, key = _covered(state.covered, rows, key, len(state.keys))
             by_least = self.latency is OutputLatency.ORDER_PRESERVING and self.node.how != "anti"
@@ -213,7 +213,7 @@ class Join:
             if changes is None or met is None or (side != port and not len(met.vs)):
                 changed = own.advance(seen)
             else:
-                row = _numbers(port, changes, met)[side]
+                row = numbers_of(port, changes, met)[side]
                 lives, row, copies = _lives(changes if side == port else None, met, row)
                 changed = own.absorb(lives, row, copies, state.sides[side].payloads.height, seen)
             alone += self._changed(state, side, changed)
@@ -241,24 +241,22 @@ class Join:
         """
         over = state.ctis[1 - port]
         keys = self._keys(rows.payload, columns)
-        lasts = np.maximum(rows.old_ve, rows.new_ve) > over
-        if lasts.any():
-            state.keys.number(keys if lasts.all() else taken(keys, np.flatnonzero(lasts)))
-        # whose key nobody has, meets nobody
         key = state.keys.find(keys)
-        if (key < 0).any():
-            rows, key = rows.where(key >= 0), key[key >= 0]
+        new = np.flatnonzero((key < 0) & (np.maximum(rows.old_ve, rows.new_ve) > over))
+        if len(new):
+            key[new] = state.keys.number(taken(keys, new))
+        # whose key nobody has, meets nobody
+        meets = key >= 0
         if state.ports.told:
-            rows, key = _without_the_barren(state, port, rows, key)
-        rows, key = netted(rows, key, state.sides[port].identity)
-        changes = Changes(key, rows.vs, rows.old_ve, rows.new_ve, np.arange(rows.rows))
+            meets[meets] = ~_is_barren(state, port, key[meets])
+        changes = netted(rows, key, meets, state.sides[port].identity)
         met, pairs, given_up = self._pairs(state, port, changes, rows.payload)
-        lasts = np.maximum(rows.old_ve, rows.new_ve) > over
+        lasts = np.maximum(changes.before, changes.now) > over
         if lasts.any():
             # one that is to be longer than that is there from now on
-            old_ve = np.where(rows.old_ve <= over, rows.vs, rows.old_ve)
-            stored = Batch(rows.vs, old_ve, rows.new_ve, rows.payload).where(lasts)
-            state.sides[port].apply(stored, key[lasts], len(state.keys))
+            key, vs, before, now, row = changes.take(np.flatnonzero(lasts))
+            stored = Batch(vs, np.where(before <= over, vs, before), now, taken(rows.payload, row))
+            state.sides[port].apply(stored, key, len(state.keys))
         return changes, met, pairs, given_up
 
     def _keys(self, payload: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
@@ -269,26 +267,21 @@ class Join:
         renamed = [payload.get_column(c).alias(name) for c, name in zip(columns, names, strict=True)]
         return framed(renamed, payload.height)
 
-    def _pairs(
-        self, state: State, port: int, changes: Changes, own: pl.DataFrame | None = None
-    ) -> tuple[Meetings, list[Batch], GivenUp | None]:
+    def _pairs(self, state: State, port: int, changes: Changes, own: pl.DataFrame | None = None) -> Said:
         """Whom the changes meet, what is to be said of these pairs, and what nobody can say.
 
         `own` are the payloads of the changes, if they are not in the store.
         """
-        node, given_up = self.node, None
         met = state.sides[1 - port].meetings(changes, len(state.keys))
         if not len(met.vs) or self._only_covers:
-            return met, [], None
+            return Said(met, [], None)
         if self.latency is not OutputLatency.EAGER:
             met = met.take(stable_order(np.minimum(met.old_ve, met.new_ve)))
-        payload = self._payload(state, port, _numbers(port, changes, met), own)
-        pairs = Batch(met.vs, met.old_ve, met.new_ve, payload)
-        if self.where is not None:
-            satisfied, given_up = _satisfied(self.where, pairs)
-            pairs = pairs.where(satisfied == 1)
-            met = met.take(satisfied != 0)
-        return met, [pairs] if node.how != "anti" else [], given_up
+        left, right = (
+            own if own is not None and at == port else side.payloads
+            for at, side in enumerate(state.sides)
+        )
+        return self.pairs.said(port, changes, met, (left, right))
 
     def _in_order(self, parts: list[Batch]) -> Batch | None:
         """What is to be said, by sync. The rows of a part, which may be a chain, keep their order."""
@@ -310,20 +303,6 @@ class Join:
             changed = Changed._make(column[order] for column in changed)
         row, vs, old_ve, new_ve = changed
         return [self._alone(side, Batch(vs, old_ve, new_ve, state.sides[side].payloads.take(row)))]
-
-    def _payload(
-        self, state: State, port: int, numbers: tuple[Ints, Ints], own: pl.DataFrame | None
-    ) -> pl.DataFrame:
-        left, right = (
-            side.payloads.take(number)
-            if own is None or at != port
-            else taken(some_columns(own, side.payloads.schema.names()), number)
-            for at, (side, number) in enumerate(zip(state.sides, numbers, strict=True))
-        )
-        renamed = [
-            right.get_column(name).alias(called) for name, called in self.node.right_names.items()
-        ]
-        return framed([*left.get_columns(), *renamed], left.height)
 
     def _alone(self, port: int, rows: Batch) -> Batch:
         """Rows of one side as they look without a partner: keys are known, the other columns null."""
@@ -377,7 +356,7 @@ class Join:
         node, parts, promises = self.node, list[Batch](), list[Promise]()
         unwanted: tuple[tuple[int, Promise], ...] = ()
         told = about(told, node.inputs[port].schema, state.promised[port].cti)
-        of_keys = about(told, self._columns(port))
+        of_keys = about(told, key_columns(self.node, port))
         if of_keys:
             names = {right: left for left, right in node.on.items()} if port == _RIGHT else {}
             renamed = [promise.renamed(names) for promise in of_keys]
@@ -405,14 +384,10 @@ class Join:
                 state.sides[side].admit(len(state.keys))
                 # what is closed there does not come anyway
                 ended = key[_has_ended(state, side, key) & (state.ports.until[key, other] < INF)]
-                names = dict(zip(self.node.on, self._columns(other), strict=True))
+                names = dict(zip(self.node.on, key_columns(self.node, other), strict=True))
                 closed = closings_of(state.keys, ended, np.full(len(ended), INF))
                 found += [(other, closings.renamed(names)) for closings in closed]
         return tuple(found)
-
-    def _columns(self, port: int) -> list[str]:
-        """The key columns of a side."""
-        return list(self.node.on.values() if port == _RIGHT else self.node.on)
 
     def _closed(self, state: State, closed: Closed) -> tuple[list[Batch], list[Promise]]:
         """Some keys are closed: what is to be said, and what may be promised."""
@@ -484,7 +459,7 @@ class Join:
         row, which = side.of(every)
         kept = {column.name: column for column in side.payloads.take(row)}
         keys = state.keys.take(every[which])
-        for own, name in zip(self._columns(port), node.on, strict=True):
+        for own, name in zip(key_columns(self.node, port), node.on, strict=True):
             kept[own] = keys[name].alias(own)
         told = unmatched(told, pl.DataFrame(list(kept.values())))
         told = self._without_closed(state, port, told)
@@ -495,7 +470,7 @@ class Join:
 
     def _without_closed(self, state: State, port: int, told: Sequence[Promise]) -> list[Promise]:
         """Without closings of values whose keys are closed, as far, for all of them."""
-        names = dict(zip(self._columns(port), self.node.on, strict=True))
+        names = dict(zip(key_columns(self.node, port), self.node.on, strict=True))
         if not state.ports.told or not names:
             return [*told]
         state.ports.admit(state.keys)
@@ -512,89 +487,12 @@ class Join:
         return left
 
     def _closes_keys(self, port: int, promise: Promise) -> bool:
-        columns = set(self._columns(port))
+        columns = set(key_columns(self.node, port))
         return isinstance(promise, Closings) and set(promise.keys.columns) == columns
 
     def closed_until(self, state: State, asked: Promise, ask: Ask) -> Times:
-        """As far as both sides are; or one of them, and the other for the keys of what is kept of it.
-
-        What the further side has closed comes no more, so its rows are those that are kept; each waits
-        for partners that the other side may still send, if it lives that long. What is alone changes
-        with its row, and with every partner. A null key matches nothing.
-        """
-        node = self.node
-        of_sides = (
-            asked_of(asked, {name: name for name in node.left.schema}),
-            asked_of(asked, {**node.on, **self._right_columns}),
-        )
-        own, other = (ask(port, each) for port, each in enumerate(of_sides))
-        until = np.array(np.broadcast_arrays(own, other, np.empty(_size(asked)))[:2], dtype=np.int64)
-        result: Ints = until.min(axis=0)
-        for side in (_LEFT,) if node.how in ("left", "anti") else (_LEFT, _RIGHT):
-            ahead = np.flatnonzero(until[side] > until[1 - side])
-            if len(ahead):
-                met = self._met_until(state, side, [_some(each, ahead) for each in of_sides], ask)
-                result[ahead] = np.maximum(result[ahead], np.minimum(until[side][ahead], met))
-        lacks = _lacks_keys(asked, [name for name in node.on if name not in node.nulls_match])
-        return np.where(lacks, INF if node.how == "inner" else until[_LEFT], result)
-
-    @property
-    def _right_columns(self) -> dict[str, str]:
-        """Columns of pairs that come from the right: what else is alone, any partner changes."""
-        if self.node.how != "inner":
-            return {}
-        return {called: name for name, called in self.node.right_names.items()}
-
-    def _met_until(self, state: State, side: int, asked: Sequence[Promise], ask: Ask) -> Times:
-        """Up to when what is kept of a side, of those asked for, meets nothing new."""
-        own, other = asked[side], asked[1 - side]
-        size = max(map(_size, asked))
-        until = np.full(size, INF)
-        key, which, kept, end = self._kept_of(state, side, own)
-        if isinstance(own, Closings):
-            values = Keys(own.keys.schema)
-            number = values.number(own.keys)
-            found = values.find(kept)
-            rows = np.flatnonzero((found >= 0) & (found < len(values)))
-            order = np.argsort(number, kind="stable")
-            first, last = (
-                np.searchsorted(number[order], found[rows], side=s) for s in ("left", "right")
-            )
-            of_row = np.repeat(rows, last - first)
-            places = np.arange(len(of_row)) - np.repeat(
-                np.cumsum(last - first) - (last - first), last - first
-            )
-            row = order[np.repeat(first, last - first) + places]
-        else:
-            rows = np.flatnonzero(own.matches_payload(kept))
-            if len(rows) * size > _MOST_ASKED:
-                return np.full(size, BEGIN)
-            of_row, row = np.repeat(rows, size), np.tile(np.arange(size), len(rows))
-        if not len(row):
-            return until
-        keys = state.keys.take(key[which[of_row]])
-        names = dict(zip(self.node.on, self._columns(1 - side), strict=True))
-        times = _asked_by_key(other, row, keys.rename(names), lambda each: ask(1 - side, each))
-        # nobody can meet it who comes after its end
-        np.minimum.at(until, row, np.where(times >= end[of_row], INF, times))
-        return until
-
-    def _kept_of(self, state: State, side: int, asked: Promise) -> tuple[Ints, Ints, pl.DataFrame, Ints]:
-        """Keys, and the events of them that are kept of a side: whose, the columns asked for, ends."""
-        columns, events = self._columns(side), state.sides[side]
-        if isinstance(asked, Closings) and columns and set(columns) <= set(asked.keys.columns):
-            names = dict(zip(columns, self.node.on, strict=True))
-            key = state.keys.find(some_columns(asked.keys, columns).rename(names))
-            key = np.unique(key[key >= 0])
-        else:
-            key = np.flatnonzero(events.in_use(len(state.keys)))
-        row, which, end = events.alive(key)
-        wanted = columns_of(asked)
-        keys = state.keys.take(key[which])
-        of_keys = {own: keys[name].alias(own) for own, name in zip(columns, self.node.on, strict=True)}
-        stored = events.payloads.take(row) if set(wanted) - set(columns) else keys
-        kept = [of_keys[name] if name in of_keys else stored[name] for name in wanted]
-        return key, which, framed(kept, len(row)), end
+        """As far as both sides are; or one of them, and what is kept of it meets nothing new."""
+        return Inquiry(self.node, state.keys, state.sides, ask).closed_until(asked)
 
     def _sweep(self, state: State, cti: int) -> list[Batch]:
         """Forget what is behind both ctis, and number payloads anew; keys, if few are left of many.
@@ -667,63 +565,6 @@ def _past(state: State, cti: int) -> float | None:
     return past / every if every else None
 
 
-def _size(asked: Promise) -> int:
-    return len(asked) if isinstance(asked, Closings) else 1
-
-
-def _some(asked: Promise, rows: Ints) -> Promise:
-    """Some of the questions; one pattern is asked for all."""
-    return asked.take(rows) if isinstance(asked, Closings) else asked
-
-
-def _lacks_keys(asked: Promise, columns: list[str]) -> Mask:
-    """Which questions are about rows that have null in one of these columns."""
-    if isinstance(asked, Closings):
-        some = [asked.keys[name].is_null().to_numpy() for name in columns if name in asked.keys.columns]
-        return np.any(some, axis=0) if some else np.zeros(len(asked), dtype=np.bool_)
-    patterns = dict(asked.columns)
-    return np.array([any(patterns.get(name) == Constant(None) for name in columns)])
-
-
-def _asked_by_key(
-    asked: Promise, row: Ints, keys: pl.DataFrame, ask: Callable[[Promise], Times]
-) -> Times:
-    """What is answered to some of the questions, each about a key as well."""
-    if not keys.columns and not isinstance(asked, Closings):
-        return np.full(len(row), ask(asked)[0])
-    if isinstance(asked, Closings):
-        rest = [name for name in asked.keys.columns if name not in keys.columns]
-        keys = framed([*keys, *taken(asked.keys, row).select(rest)], len(row))
-    different = Keys(keys.schema)
-    number = different.number(keys)
-    distinct = different.take(np.arange(len(different)))
-    if isinstance(asked, Closings) or not columns_of(asked):
-        return np.broadcast_to(ask(question(distinct)), len(different))[number]
-    if len(different) > FEW:
-        return np.full(len(row), BEGIN)
-    # a range beside each of the keys
-    times = []
-    for values in distinct.iter_rows(named=True):
-        both = asked.combine(Punctuation.of(INF, BEGIN, {n: Constant(v) for n, v in values.items()}))
-        times.append(INF if both.is_empty else int(ask(both).min()))
-    return np.array(times)[number]
-
-
-def _satisfied(where: Formula, pairs: Batch) -> tuple[npt.NDArray[np.int8], GivenUp | None]:
-    """Of each pair: 1 if it satisfies the condition, 0 if not, -1 if nobody can say."""
-    try:
-        return true_in(where.values(pairs.payload)).astype(np.int8), None
-    except NoValue as problem:
-        [pair] = pairs.slice(problem.row, problem.row + 1)
-        error = problem.of(pair)
-        failures = problem.failures()
-    satisfied = np.zeros(pairs.rows, dtype=np.int8)
-    satisfied[list(failures)] = -1
-    known = satisfied == 0
-    satisfied[known] = true_in(where.values(pairs.where(known).payload))
-    return satisfied, GivenUp(pairs.where(~known), "no value", tuple(failures.values()), error)
-
-
 def _is_ordered(state: State, rows: Batch) -> bool:
     """Whether the syncs of all rows so far, and of these, have not decreased."""
     sync = rows.sync[rows.old_ve != rows.new_ve]
@@ -748,12 +589,6 @@ def _covered(covered: Runs, rows: Batch, key: Ints, keys: int) -> tuple[Batch, I
     one[:, 0] = 1
     key, vs, old_ve, new_ve = covered.absorb(rows, key, one, keys, BEGIN)
     return Batch(vs, old_ve, new_ve, blank(len(key))), key
-
-
-def _numbers(port: int, changes: Changes, met: Meetings) -> tuple[Ints, Ints]:
-    """The payload numbers of the left and of the right event of each pair."""
-    mine, theirs = changes.row[met.change], met.row
-    return (mine, theirs) if port == _LEFT else (theirs, mine)
 
 
 def _lives(own: Changes | None, met: Meetings, row: Ints) -> tuple[Batch, Ints, Ints]:
@@ -783,11 +618,10 @@ def _has_ended(state: State, side: int, key: Ints) -> Mask:
     return ended
 
 
-def _without_the_barren(state: State, port: int, rows: Batch, key: Ints) -> tuple[Batch, Ints]:
-    """The rows that can still meet something, or are shown alone; and their keys."""
-    state.ports.hear(state.keys, rows.rows)
+def _is_barren(state: State, port: int, key: Ints) -> Mask:
+    """Which rows can meet nothing any more, and are not shown alone, by their keys."""
+    state.ports.hear(state.keys, len(key))
     state.sides[1 - port].admit(len(state.keys))
     if port in state.alone:
-        return rows, key
-    is_barren = _has_ended(state, 1 - port, key)
-    return (rows.where(~is_barren), key[~is_barren]) if is_barren.any() else (rows, key)
+        return np.zeros(len(key), dtype=np.bool_)
+    return _has_ended(state, 1 - port, key)

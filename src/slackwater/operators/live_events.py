@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slackwater.columns import some_columns
+from slackwater.columns import some_columns, taken
 from slackwater.events import Batch
 from slackwater.kernels import pairs
 from slackwater.kernels.arrays import LEAST, Spares
@@ -63,6 +63,10 @@ class Changes(NamedTuple):
     def rows(self) -> int:
         """How many there are."""
         return len(self.key)
+
+    def take(self, index: Ints) -> Changes:
+        """Some of them, or all in another order."""
+        return Changes._make(column[index] for column in self)
 
 
 class Meetings(NamedTuple):
@@ -326,32 +330,35 @@ def _writable(column: Ints) -> Ints:
     return np.require(column, requirements=["C", "W"])
 
 
-def netted(rows: Batch, key: Ints, identity: list[str]) -> tuple[Batch, Ints]:
-    """The rows with each event once, with its end before and after them all; and their keys.
+def netted(rows: Batch, key: Ints, some: Mask, identity: list[str]) -> Changes:
+    """How some of the rows change each event in sum; for the number of its payload, a row that names it.
 
     Equal events are interchangeable: the ends that they have before, and do not have afterwards, become
     those that they have afterwards, and did not have before.
     """
-    if rows.is_insert.all():
-        return rows, key
-    order = np.lexsort((rows.vs, key))
-    again = (np.diff(key[order]) == 0) & (np.diff(rows.vs[order]) == 0)
+    changes = Changes(key, rows.vs, rows.old_ve, rows.new_ve, np.arange(rows.rows))
+    if not some.all():
+        changes = changes.take(np.flatnonzero(some))
+    key, vs, old_ve, new_ve, row = changes
+    if (old_ve == vs).all():
+        return changes
+    order = np.lexsort((vs, key))
+    again = (np.diff(key[order]) == 0) & (np.diff(vs[order]) == 0)
     if not again.any():
-        return rows, key
-    columns = [key, rows.vs]
+        return changes
+    columns = [key, vs]
     if identity:
-        some = some_columns(rows.payload, identity)
-        columns.append(Keys(some.schema).number(some))
+        values = taken(some_columns(rows.payload, identity), row)
+        columns.append(Keys(values.schema).number(values))
     _, first, event = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
     event = event.reshape(-1)
-    ends = np.stack([np.tile(event, 2), np.concatenate([rows.old_ve, rows.new_ve])])
+    ends = np.stack([np.tile(event, 2), np.concatenate([old_ve, new_ve])])
     (event, end), which = np.unique(ends, axis=1, return_inverse=True)
-    change = np.bincount(which.reshape(-1), np.repeat([-1.0, 1.0], rows.rows)).astype(np.int64)
+    change = np.bincount(which.reshape(-1), np.repeat([-1.0, 1.0], changes.rows)).astype(np.int64)
     before, after = (np.repeat(np.arange(len(end)), np.maximum(sign * change, 0)) for sign in (-1, 1))
     # both are in the order of events, and each has as many of one as of the other
     place = first[event[before]]
-    some_rows = rows.take(place)
-    return Batch(some_rows.vs, end[before], end[after], some_rows.payload), key[place]
+    return Changes(key[place], vs[place], end[before], end[after], row[place])
 
 
 def stable_order(times: Ints) -> Ints:

@@ -8,6 +8,7 @@ Values come out as they went in, bit for bit; they are compared by identity (nul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,14 +106,16 @@ class Payloads:
             some = some_columns(frame, self.others)
             self.rest.append(some if len(places) == some.height else taken(some, places))
 
-    def take(self, numbers: Ints) -> pl.DataFrame:
-        """The rows with these numbers."""
-        if not self.schema:
+    def take(self, numbers: Ints, names: Sequence[str] | None = None) -> pl.DataFrame:
+        """The rows with these numbers; of these columns, if not of all."""
+        wanted = self.schema.names() if names is None else names
+        if not wanted:
             return blank(len(numbers))
-        others = self.rest.take(numbers) if self.others else self.rest.frame
+        others = [name for name in wanted if name not in self.columns]
+        rest = self.rest.take(numbers, others) if others else self.rest.frame
         columns = [
-            self.columns[name].take(name, numbers) if name in self.columns else others.get_column(name)
-            for name in self.schema
+            self.columns[name].take(name, numbers) if name in self.columns else rest.get_column(name)
+            for name in wanted
         ]
         return framed(columns, len(numbers))
 

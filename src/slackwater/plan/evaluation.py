@@ -23,7 +23,7 @@ from slackwater.plan.arithmetic import Arithmetic, constant_in, in_arrays
 from slackwater.plan.functions import Failed, Function, functions_in, shown
 from slackwater.plan.overflow import overflows
 
-__all__ = ["Formula", "NoValue", "evaluate"]
+__all__ = ["Formula", "NoValue", "columns_in", "evaluate"]
 
 _FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, Failed)
 _CASTS = (pl.Float64(), pl.Int64(), pl.Decimal(38, 0), pl.String())
@@ -62,6 +62,8 @@ class Formula:
     expression: pl.Expr
     schema: pl.Schema
     who: str
+    reads: tuple[str, ...] = field(init=False)
+    """the columns whose values it depends on"""
     _column: str | None = field(init=False)
     """the column that it is, if it is nothing more"""
     _cast: tuple[str, pl.DataType] | None = field(init=False)
@@ -85,6 +87,7 @@ class Formula:
         is_column = self.expression.meta.is_column() and not functions
         object.__setattr__(self, "_column", self.expression.meta.output_name() if is_column else None)
         object.__setattr__(self, "_cast", None if functions else _cast_of(self.expression))
+        object.__setattr__(self, "reads", columns_in(self.expression, self.schema))
         read = [n for n in dict.fromkeys(self.expression.meta.root_names()) if n in self.schema]
         object.__setattr__(self, "_zeros", [name for name in read if has_zeros(self.schema[name])])
         columns = pl.Schema({**self.schema, **{name: f.dtype for name, f in functions.items()}})
@@ -158,6 +161,22 @@ class Formula:
                 detail=f"{reason}; the first of them is {_named(payload, 0)}",
                 hint="an expression, or a function, looks at each row by itself",
             )
+
+
+def columns_in(expression: pl.Expr, schema: pl.Schema) -> tuple[str, ...]:
+    """The columns whose values an expression depends on, by way of functions, too.
+
+    >>> columns_in(pl.col("a") + 1 > pl.col("b"), pl.Schema({"a": int, "b": int, "c": int}))
+    ('a', 'b')
+    """
+    of_functions = (
+        name
+        for function in functions_in(expression).values()
+        for argument in function.arguments
+        for name in columns_in(argument, schema)
+    )
+    named = [name for name in expression.meta.root_names() if name in schema]
+    return tuple(dict.fromkeys([*named, *of_functions]))
 
 
 def evaluate(expression: pl.Expr, payload: pl.DataFrame, who: str) -> pl.Series:

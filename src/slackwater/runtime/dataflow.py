@@ -26,6 +26,7 @@ from slackwater.plan.consequences import Consequences
 from slackwater.plan.interest import takes_time_from_rows
 from slackwater.plan.nodes import Align, Consistency, Finalize, Fixpoint, Latency, Node, Source, walk
 from slackwater.plan.properties import infer_at, output_latencies
+from slackwater.plan.reading import columns_read
 from slackwater.plan.rewrites import rewritten
 from slackwater.promises import Promises
 from slackwater.punctuations import Promise
@@ -71,9 +72,11 @@ class Dataflow:
         order = list(walk(*roots))
         known = infer_at(latencies, *roots)
         arguments: set[Node] = {loop.argument for loop in loops_of(order)}
+        # what a row has to be set aside for is written down with all of it
+        read = columns_read(roots) if on_invalid is RAISE else {}
         # outermost first: what the user wrote is what a refusal should name
         steps = {
-            node: step_of(node, latencies[node], now, told=told)
+            node: step_of(node, latencies[node], now, told=told, read=read.get(node))
             for node in reversed(order)
             if not isinstance(node, Source | Consistency | Latency) and node not in arguments
         }
