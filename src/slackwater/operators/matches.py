@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slackwater.columns import column_of, framed, nulls_in, taken, true_in
+from slackwater.columns import column_of, framed, nulls_in, some_columns, taken, true_in
 from slackwater.errors import OperatorError
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula, NoValue
@@ -119,7 +119,7 @@ class Matcher:
         end = found.end[starts]
         runs = [starts, end, found.until[starts], *(each[starts] for each in found.registers)]
         work = _Work(self, rows)
-        columns = [rows.payload.get_column(key).gather(starts) for key in self.node.keys]
+        columns = taken(some_columns(rows.payload, self.node.keys), starts).get_columns()
         for name, (formula, references) in self.measures.items():
             said = [work.said(reference, runs, end) for reference in references]
             values = _values(formula, framed(said, len(starts)))
@@ -196,7 +196,7 @@ class _Work:
         there = self._with(symbol, _of(runs, hit), row)
         if symbol in self.matcher.conditions:
             formula, columns, references = self.matcher.conditions[symbol]
-            known = [rows.payload.get_column(name).gather(row) for name in columns]
+            known = taken(some_columns(rows.payload, columns), row).get_columns()
             known += [self.said(reference, there, row) for reference in references]
             satisfied = np.flatnonzero(true_in(_values(formula, framed(known, len(row)))))
             hit, there = hit[satisfied], _of(there, satisfied)
@@ -257,7 +257,10 @@ class _Work:
             if column.dtype.is_float():
                 values = column.fill_null(0.0).cast(pl.Float64).to_numpy()
             elif column.dtype.is_integer():
-                values = column.fill_null(0).cast(pl.Int64, strict=False).fill_null(0).to_numpy()
+                whole = column.fill_null(0) if column.null_count() else column
+                if column.dtype != pl.Int64:
+                    whole = whole.cast(pl.Int64, strict=False).fill_null(0)
+                values = whole.to_numpy()
             self._numbers[name] = values, known
         return self._numbers[name]
 
