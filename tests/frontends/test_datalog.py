@@ -166,6 +166,19 @@ def test_constants_conditions_and_arithmetic() -> None:
     assert _answer(rules, "loop", road=roads) == [("x", 0, 9)]
 
 
+def test_terms_without_variables() -> None:
+    rules = """
+        below(X, -1) :- road(X, _, L), L > -2 - 1, L != 7 // 2.
+        at(X) :- road(X, _, -2), D = 1 + 2, D > 0.
+        one_of(X, "at " + "all") :- source(X), in(X, [x, y]), not road(X, _, 6 // -3).
+    """
+    roads = _roads(("x", "y", -2), ("y", "z", -3), ("z", "x", 3), ("w", "x", 4))
+    assert _answer(rules, "below", road=roads) == [("w", -1, 0, 9), ("x", -1, 0, 9)]
+    assert _answer(rules, "at", road=roads) == [("x", 0, 9)]
+    sources = [insert(0, 9, node=node) for node in "xyz"]
+    assert _answer(rules, "one_of", road=roads, source=sources) == [("y", "at all", 0, 9)]
+
+
 def test_equations_join() -> None:
     """Not by all pairs: what is known on one side is a key."""
     query = sw.datalog("next(X, Y) :- road(X, _, L), road(Y, _, M), M = L + 1.", GIVEN, "next")
@@ -217,6 +230,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "p has other aggregates in its first rule",
         "line 2",
     ),
+    "types in a head": ("p(X) :- source(X).\np(X + 1) :- source(X).", "select X: the", "line 2: p"),
+    "types of a sum": ("p(X, sum(Y)) :- link(X, Y).", "aggregate Y: cannot aggregate", "line 1"),
+    "division": ("p(X, 1 / (2 - 2)) :- source(X).", "nothing is divided by 0", "line 1"),
+    "constants": ("p(X, 1 - a) :- source(X).", "these constants do not go together", "line 1"),
+    "a large number": ("p(X, 9223372036854775808) :- source(X).", "a number does not fit", "line 1"),
+    "a list of several types": ("p(X) :- source(X), in(X, [x, 1]).", "a list has values of", "line 1"),
     "an empty list": ("p(X, []) :- source(X).", "an empty list has no type", "line 1"),
     "syntax": ("p(X) :- source(X)", "the end is not expected here", "p(X) :- source(X)"),
     "a character": (

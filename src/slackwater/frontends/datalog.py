@@ -26,7 +26,8 @@ Paper 3 sections 1, 2 and 4; erratum 22.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import polars as pl
@@ -119,7 +120,8 @@ class _Relation:
     def head(self, solved: Solution) -> Query:
         """What a rule says of it; what is counted is so over distinct solutions."""
         counts = any(called not in ("min", "max") for _, called in self.aggregates)
-        return solved.head(self.columns, distinct=counts)
+        with _pointing_at(solved.rule):
+            return solved.head(self.columns, distinct=counts)
 
     @property
     def keys(self) -> list[str]:
@@ -226,7 +228,8 @@ class _Program:
             made, keys = {}, relation.keys
             for at, called in relation.aggregates:
                 made[relation.columns[at]] = _AGGREGATES[called](relation.columns[at])
-            rows = rows.group_by(*keys).aggregate(**made) if keys else rows.aggregate(**made)
+            with _pointing_at(relation.rules[0]):
+                rows = rows.group_by(*keys).aggregate(**made) if keys else rows.aggregate(**made)
             if list(rows.schema) != list(relation.columns):
                 rows = rows.select(*relation.columns)
         return rows.distinct()
@@ -342,13 +345,20 @@ class _Program:
 
     @staticmethod
     def _solved(rule: Rule, read: Read) -> Solution:
-        try:
+        with _pointing_at(rule):
             return Solution(rule).solve(read)
-        except PlanError as problem:
-            if problem.fact.startswith("datalog:"):
-                raise
-            detail = f"line {rule.line}: {rule.text}; {problem.detail or ''}".rstrip("; ")
-            raise PlanError(f"datalog: {problem.fact}", detail=detail, hint=problem.hint) from problem
+
+
+@contextmanager
+def _pointing_at(rule: Rule) -> Iterator[None]:
+    """What is refused of the plan of a rule is so by its name and line."""
+    try:
+        yield
+    except PlanError as problem:
+        if problem.fact.startswith("datalog:"):
+            raise
+        detail = f"line {rule.line}: {rule.text}; {problem.detail or ''}".rstrip("; ")
+        raise PlanError(f"datalog: {problem.fact}", detail=detail, hint=problem.hint) from problem
 
 
 def _fitted(rows: Query, like: Query, rule: Rule) -> Query:

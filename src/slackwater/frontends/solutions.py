@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
 
 import polars as pl
 
@@ -124,7 +125,7 @@ class Solution:
         found: dict[str, pl.Expr] = {}
         for name, term in zip(columns, atom.terms, strict=True):
             if isinstance(term, Constant):
-                rows = rows.where(pl.col(name) == pl.lit(term.value))
+                rows = rows.where(pl.col(name) == self._expression(term))
             else:
                 assert isinstance(term, Variable)
                 if term.name in found:
@@ -250,28 +251,64 @@ class Solution:
                 return left >= right
 
     def _expression(self, term: Term) -> pl.Expr:
+        if isinstance(term, Call):
+            self.rule.refuse(f"{term.name} stands within a term", "aggregates stand alone in heads")
+        if isinstance(term, Variable):
+            return pl.col(term.name)
+        if isinstance(term, Constant) or not variables(term):
+            # found now: an expression of nothing but constants looks at no row
+            return self._literal(self._value(term))
+        if isinstance(term, List):
+            return self._list(term)
+        made: pl.Expr = _OPERATIONS[term.sign](self._expression(term.left), self._expression(term.right))
+        return made
+
+    def _value(self, term: Term) -> Any:
+        """What a term without variables is."""
         match term:
-            case Variable():
-                return pl.col(term.name)
             case Constant():
-                is_int = isinstance(term.value, int) and not isinstance(term.value, bool)
-                return pl.lit(term.value, dtype=pl.Int64) if is_int else pl.lit(term.value)
+                return term.value
+            case List() if term.items:
+                rest = [] if term.rest is None else self._value(term.rest)
+                if isinstance(rest, list):
+                    return [*map(self._value, term.items), *rest]
             case List():
-                return self._list(term)
+                self._refuse_empty()
             case Operation():
-                left, right = self._expression(term.left), self._expression(term.right)
-                return _OPERATIONS[term.sign](left, right)
-        raise self.rule.error(f"{term.name} stands within a term", "aggregates stand alone in heads")
+                left, right = self._value(term.left), self._value(term.right)
+                if term.sign in _DIVISIONS and right == 0:
+                    self.rule.refuse("nothing is divided by 0")
+                if {type(left), type(right)} <= {int, float} or (
+                    term.sign == "+" and type(left) is type(right) is str
+                ):
+                    return _OPERATIONS[term.sign](left, right)
+        raise self.rule.error(
+            "these constants do not go together", "numbers with numbers, texts with texts"
+        )
+
+    def _literal(self, value: Any) -> pl.Expr:
+        members = value if isinstance(value, list) else [value]
+        if len({type(each) for each in members}) > 1:
+            self.rule.refuse("a list has values of one type", "[1, 2], or [a, b]")
+        if type(members[0]) is not int:
+            return pl.lit(value)
+        if not all(-(2**63) <= each < 2**63 for each in members):
+            self.rule.refuse("a number does not fit Int64")
+        return pl.lit(value, dtype=pl.List(pl.Int64) if isinstance(value, list) else pl.Int64)
+
+    def _refuse_empty(self) -> NoReturn:
+        self.rule.refuse("an empty list has no type", "[X], or [X|P]")
 
     def _list(self, term: List) -> pl.Expr:
         if not term.items:
-            self.rule.refuse("an empty list has no type", "[X], or [X|P]")
+            self._refuse_empty()
         items = [self._expression(each) for each in term.items]
         own = pl.concat_list(items)
         return own if term.rest is None else pl.concat_list(own, self._expression(term.rest))
 
 
-_OPERATIONS: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+_DIVISIONS = ("/", "//", "%")
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
