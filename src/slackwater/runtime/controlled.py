@@ -28,7 +28,6 @@ from slackwater.levels import (
     Heeding,
     Level,
     Method,
-    Search,
     Showing,
     Tokens,
 )
@@ -36,7 +35,7 @@ from slackwater.plan.nodes import Align, Finalize, Fixpoint, Merge, Node, Source
 from slackwater.plan.properties import infer, is_disordered, output_latencies
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
-from slackwater.runtime.labels import Counted, Heeded, Label, Scanned, label_of, without_label
+from slackwater.runtime.labels import Heeded
 from slackwater.runtime.output import Output
 from slackwater.runtime.queues import Queue
 from slackwater.runtime.running import Running
@@ -68,6 +67,7 @@ class Emitter:
     emitted: list[int] = field(default_factory=lambda: [0])
     """how many elements there are in its first arrivals"""
     spent: float = 0.0
+    heeded: Heeded | None = None
 
     @property
     def ready(self) -> bool:
@@ -83,10 +83,12 @@ class Emitter:
         """Let one in."""
         arrival = self.line.popleft()
         self.emitted.append(self.emitted[-1] + arrival.elements)
-        for batch in arrival.batches:
-            entering = self.control.entering(self, batch)
-            for queue in self.entrances:
-                queue.put(entering)
+        if self.heeded is not None:
+            self.heeded.enters(self.place, arrival.batches)
+        else:
+            for batch in arrival.batches:
+                for queue in self.entrances:
+                    queue.put(batch)
         self.control.has_entered(self, arrival)
 
 
@@ -96,7 +98,8 @@ class Operator:
 
     running: Running
     turns: Turns
-    heeded: Heeded | None = None
+    serve: Callable[[int, Batch], None]
+    """work at a batch of one of its inputs"""
 
     @property
     def ready(self) -> bool:
@@ -124,13 +127,7 @@ class Operator:
             put_token(running.outbound, number)
             return
         queue = some[0] if len(some) == 1 else self.turns.pick(some)
-        batch = queue.take()
-        if self.heeded is None:
-            running.serve(queue.port, batch)
-            return
-        label = label_of(batch)
-        running.serve(queue.port, self.heeded.begins(running, batch))
-        self.heeded.way.leaves(label)
+        self.serve(queue.port, queue.take())
 
 
 def _number(token: Batch) -> int:
@@ -166,12 +163,13 @@ class Controlled:
             source: Emitter(place, source.stream_name, self._dataflow.entrances(source), self)
             for place, source in enumerate(sources)
         }
+        self._names = [source.stream_name for source in sources]
         self._edges = {
             source: Edge(source, on_invalid, self.output.ledger, self._dataflow.consequences)
             for source in sources
         }
         self._turns = schedule.begin()
-        self._operators = [Operator(each, self._turns) for each in self._dataflow.operators]
+        self._operators = [Operator(each, self._turns, each.serve) for each in self._dataflow.operators]
         self._workers: list[Emitter | Operator] = [*self._emitters.values(), *self._operators]
         self._arrived = 0
         self._entered = 0
@@ -181,13 +179,12 @@ class Controlled:
         self._heeded = self._labels(level, by) if isinstance(by, Heeding) else None
 
     def _labels(self, level: Level, by: Heeding) -> Heeded:
-        queues = [queue for each in self._operators for queue in each.running.inbound]
-        inputs = len(self._emitters)
-        way = Counted.of(inputs) if by.search is Search.MULTISET else Scanned(queues)
-        heeded = Heeded(level, way, inputs)
+        entrances = [emitter.entrances for emitter in self._emitters.values()]
+        heeded = Heeded(level, by.search, self._dataflow.operators, entrances)
+        for emitter in self._emitters.values():
+            emitter.heeded = heeded
         for operator in self._operators:
-            operator.heeded = heeded
-            heeded.attend(operator.running)
+            operator.serve = heeded.attended(operator.running)
         return heeded
 
     @property
@@ -245,13 +242,6 @@ class Controlled:
         oldest = min(other.line[0].time for other in self._emitters.values() if other.line)
         return emitter.line[0].time == oldest and not any(each.ready for each in self._operators)
 
-    def entering(self, emitter: Emitter, batch: Batch) -> Batch:
-        """A batch as it is let in."""
-        if self._heeded is None:
-            return batch
-        number = len(emitter.emitted) - 1
-        return self._heeded.entering(emitter.place, number, batch, emitter.entrances)
-
     def has_entered(self, emitter: Emitter, arrival: Arrival) -> None:
         """An arrival is in: is it time for a token?"""
         self._entered = max(self._entered, arrival.time)
@@ -292,7 +282,8 @@ class Controlled:
                 offsets = self._metronome.comes_out(number, self.backlog, self._clock())
                 self._shown.mark(offsets, number)
         elif self._heeded is not None:
-            self._heed(said, self._heeded)
+            if said or self._heeded.is_due:
+                self._heed(said, self._heeded)
         else:
             for batch in said:
                 self._shown.say(batch)
@@ -300,22 +291,13 @@ class Controlled:
                 self._mark_all()
 
     def _heed(self, said: Sequence[Batch], heeded: Heeded) -> None:
+        """All that is said in one turn follows from one arrival."""
         for batch in said:
-            label = label_of(batch)
-            heeded.hears(label)
-            bare = without_label(batch)
-            if len(bare):
-                name = self._named(label)
-                self._shown.say(bare, (name, label.number))
-        if heeded.pending and heeded.is_right():
-            prefix = heeded.prefix([emitter.name for emitter in self._emitters.values()])
-            emitters = self._emitters.values()
-            offsets = {e.name: e.emitted[prefix[e.name]] for e in emitters if e.name in prefix}
-            self._shown.mark(offsets)
-            heeded.pending.clear()
-
-    def _named(self, label: Label) -> str:
-        return [*self._emitters.values()][label.origin].name
+            label = heeded.current
+            self._shown.say(batch, (self._names[label.origin], label.number))
+        if heeded.is_due and heeded.is_right():
+            prefix = zip(self._emitters.values(), heeded.latest, strict=False)
+            self._shown.mark({emitter.name: emitter.emitted[latest] for emitter, latest in prefix})
 
     def _is_quiet(self) -> bool:
         return not any(operator.ready for operator in self._operators)

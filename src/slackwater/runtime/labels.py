@@ -17,251 +17,338 @@ can do that sends its label on even where there are no rows, as a trace, and so 
 Without it the state would be called the answer to a prefix that lacks that row. A join of streams that
 only insert needs none; it begins to send them with the first adjust.
 
+Labels are not in the batches but beside them, a line of them for each queue, and what one says is worked
+out where somebody reads it: a vector when a batch comes out of an operator, and not for each that goes
+in; of what was said only what the level asks for. What waits where an input enters is in the order of
+its arrivals, so the first says which is the earliest, and only what comes behind is counted.
+
 Paper 5 section 4.1 (Labeling, hasActiveAncestor, Detection, the multiset). Not here: what a prefix is
 worth (testing/visible.py recomputes it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Protocol
 
-from slackwater.events import Batch, Control, Placed
-from slackwater.levels import (
-    INPUT_PREFIX_UPDATE_COMPLETE,
-    UPDATE_COMPLETE,
-    Level,
-)
+from slackwater.events import Batch
+from slackwater.levels import INPUT_PREFIX_CONSISTENT, UPDATE_COMPLETE, Level, Search
 from slackwater.plan.nodes import AlterLifetime, Join, Select, Union, Where
+from slackwater.plan.properties import infer
 from slackwater.runtime.queues import Queue
 from slackwater.runtime.running import Running
 from slackwater.times import INF
 
-__all__ = ["Counted", "Heeded", "Label", "OnTheWay", "Scanned"]
-
-Numbers = tuple[int, ...]
+__all__ = ["Heeded", "Label"]
 
 
-@dataclass(frozen=True, slots=True)
-class Label(Control):
-    """What a batch is derived from."""
+@dataclass(eq=False, slots=True)
+class Label:
+    """What a batch is derived from. It is shared, and never changed."""
 
     origin: int
     """the input that it is actively derived from"""
     number: int
     """and which of its arrivals"""
-    highest: Numbers
-    """of every input the latest arrival that had a part in it, 0 for none"""
+    highest: Sequence[int] | None = None
+    """of every input the latest arrival that had a part in it, 0 for none; None: only its own had"""
     traces: bool = False
     """whether it goes on where there are no rows"""
+
+
+Line = deque[Label]
+"""the labels of what is in a queue"""
 
 
 class OnTheWay(Protocol):
     """From which arrivals batches in the system are actively derived."""
 
-    def enters(self, label: Label) -> None:
-        """A batch is put into a queue."""
+    def enters(self, label: Label, queues: int) -> None:
+        """A batch is put into so many queues, behind those where inputs enter."""
         ...
 
     def leaves(self, label: Label) -> None:
-        """It was taken, and what follows from it is in the next queues."""
+        """It was taken from one of them, and what follows from it will be in the next ones."""
         ...
 
-    def least(self, origin: int) -> int:
-        """The earliest arrival of an input, INF if there is none."""
+    def is_beyond(self, latest: Sequence[int]) -> bool:
+        """Whether there is nothing of any input as early as the latest given for it (0: it has none)."""
         ...
 
-    def has(self, origin: int, number: int) -> bool:
-        """Whether there is something of one arrival."""
+    def has(self, label: Label) -> bool:
+        """Whether there is something of the same arrival."""
         ...
 
 
 @dataclass(slots=True)
 class Counted:
-    """One multiset for each input: how many batches there are of each of its arrivals."""
+    """One multiset for each input: how many batches there are of each of its arrivals.
 
+    Those that have not been read yet are in order, and need not be counted.
+    """
+
+    unread: list[list[Line]]
     counts: list[dict[int, int]]
     lowest: list[int]
+    blocking: Line = field(default_factory=Line)
+    """the line in front of which something was too early when this was asked last"""
 
     @classmethod
-    def of(cls, inputs: int) -> Counted:
+    def of(cls, unread: list[list[Line]]) -> Counted:
         """Nothing is on its way."""
-        return cls([{} for _ in range(inputs)], [0] * inputs)
+        return cls(unread, [{} for _ in unread], [0 for _ in unread])
 
-    def enters(self, label: Label) -> None:
-        """One more."""
-        counts = self.counts[label.origin]
-        counts[label.number] = counts.get(label.number, 0) + 1
+    def enters(self, label: Label, queues: int) -> None:
+        """So many more."""
+        counts, number = self.counts[label.origin], label.number
+        counts[number] = counts.get(number, 0) + queues
 
     def leaves(self, label: Label) -> None:
         """One less."""
-        counts = self.counts[label.origin]
-        left = counts[label.number] - 1
+        counts, number = self.counts[label.origin], label.number
+        left = counts[number] - 1
         if left:
-            counts[label.number] = left
+            counts[number] = left
         else:
-            del counts[label.number]
+            del counts[number]
 
-    def least(self, origin: int) -> int:
+    def is_beyond(self, latest: Sequence[int]) -> bool:
+        """A line that had something too early in front mostly has it still."""
+        line = self.blocking
+        if line and line[0].number <= latest[line[0].origin]:
+            return False
+        return not any(number and self._least(origin) <= number for origin, number in enumerate(latest))
+
+    def _least(self, origin: int) -> int:
         """What has gone never comes back, so the place of the least only goes forward."""
-        counts = self.counts[origin]
-        if not counts:
-            return INF
-        place = self.lowest[origin]
-        while place not in counts:
-            place += 1
-        self.lowest[origin] = place
-        return place
+        least = INF
+        for line in self.unread[origin]:
+            if line and line[0].number < least:
+                least, self.blocking = line[0].number, line
+        counts, place = self.counts[origin], self.lowest[origin]
+        if counts:
+            # not beyond what is unread: that will be counted when it has been read
+            while place < least and place not in counts:
+                place += 1
+            self.lowest[origin] = least = place
+        return least
 
-    def has(self, origin: int, number: int) -> bool:
-        """Whether it is counted."""
-        return number in self.counts[origin]
+    def has(self, label: Label) -> bool:
+        """Whether it is counted, or in a line, which no later one is in front of."""
+        if label.number in self.counts[label.origin]:
+            return True
+        return any(line and line[0].number <= label.number for line in self.unread[label.origin])
 
 
 @dataclass(slots=True)
 class Scanned:
     """The queues themselves, which are looked through at every question."""
 
-    queues: Sequence[Queue]
+    lines: Sequence[Line]
 
-    def enters(self, label: Label) -> None:
+    def enters(self, label: Label, queues: int) -> None:
         """It is seen where it is."""
 
     def leaves(self, label: Label) -> None:
         """It is not seen any more."""
 
-    def least(self, origin: int) -> int:
-        """Of all labels in all queues."""
+    def is_beyond(self, latest: Sequence[int]) -> bool:
+        """The earliest of each input, of all labels in all queues."""
+        return not any(number and self._least(origin) <= number for origin, number in enumerate(latest))
+
+    def _least(self, origin: int) -> int:
         found = INF
-        for queue in self.queues:
-            for batch in queue.batches:
-                label = label_of(batch)
+        for line in self.lines:
+            for label in line:
                 if label.origin == origin and label.number < found:
                     found = label.number
         return found
 
-    def has(self, origin: int, number: int) -> bool:
+    def has(self, label: Label) -> bool:
         """Whether one of them bears it."""
         return any(
-            label.origin == origin and label.number == number
-            for queue in self.queues
-            for label in map(label_of, queue.batches)
+            each.origin == label.origin and each.number == label.number
+            for line in self.lines
+            for each in line
         )
 
 
-def label_of(batch: Batch) -> Label:
-    """The label that a batch bears."""
-    label = batch.controls[-1].control
-    assert isinstance(label, Label), "every batch bears one"
-    return label
-
-
-def without_label(batch: Batch) -> Batch:
-    """The batch as operators know it."""
-    return _with(batch, batch.controls[:-1])
-
-
-def _with(batch: Batch, controls: tuple[Placed, ...]) -> Batch:
-    """This is done for every batch at every operator, and `replace` takes its time."""
-    return Batch(batch.vs, batch.old_ve, batch.new_ve, batch.payload, controls)
-
-
 @dataclass(slots=True)
+class Readers:
+    """The queues that one writes to."""
+
+    inner: list[tuple[Queue, Line]]
+    """those of operators"""
+    user: list[Queue]
+    """what is put here has been said"""
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """An operator, as far as labels go."""
+
+    serve: Callable[[int, Batch], None]
+    """let it work at a batch"""
+    waiting: list[Line]
+    """by port the labels of what waits"""
+    is_inner: list[bool]
+    """by port whether it reads from an operator, and not where an input enters"""
+    readers: Readers
+    highest: list[int] | None
+    """the maximum over all that it has taken in, if it remembers anything"""
+    traces: bool
+    """whether it can keep something from being said"""
+    begins_to_trace: bool
+    """whether it can with the first adjust"""
+
+    def take_in(self, label: Label, batch: Batch) -> None:
+        """It is about to work at a batch."""
+        if self.highest is None:
+            return
+        _raise(self.highest, label)
+        # bytes, since most batches that travel under a schedule have few rows
+        if self.begins_to_trace and batch.vs.tobytes() != batch.old_ve.tobytes():
+            self.traces, self.begins_to_trace = True, False
+
+
 class Heeded:
     """Labels at work: who bears which, and what follows."""
 
-    level: Level
-    way: OnTheWay
-    inputs: int
-    current: Label = field(init=False)
-    """of the batch that is being worked at"""
-    remembered: dict[int, Numbers] = field(default_factory=dict)
-    """by operator: the maximum over all that it has taken in, if it remembers anything"""
-    traces: set[int] = field(default_factory=set)
-    """operators that can keep something from being said"""
-    said: Numbers = field(init=False)
-    """of every input the latest arrival that had a part in what was said"""
-    acted: list[int] = field(init=False)
-    """... that something said is actively derived from"""
-    pending: set[tuple[int, int]] = field(default_factory=set)
-    """what is said and not yet found right is actively derived from these"""
-
-    def __post_init__(self) -> None:
-        self.said, self.acted = (0,) * self.inputs, [0] * self.inputs
-
-    def attend(self, running: Running) -> None:
-        """Label what an operator emits."""
-        place = id(running)
-        if not isinstance(running.node, Where | Select | AlterLifetime | Union):
-            self.remembered[place] = (0,) * self.inputs
-            if not (isinstance(running.node, Join) and running.node.how == "inner"):
-                self.traces.add(place)
-        running.sealed = lambda out: self._sealed(running, out)
-
-    def begins(self, running: Running, batch: Batch) -> Batch:
-        """An operator is about to work at a batch: what of it the operator knows."""
-        label, bare = label_of(batch), without_label(batch)
-        place = id(running)
-        remembered = self.remembered.get(place)
-        if remembered is not None:
-            highest = _most(remembered, label.highest)
-            if highest != label.highest:
-                label = Label(label.origin, label.number, highest, label.traces)
-            self.remembered[place] = highest
-            if place not in self.traces and bare.rows and not bare.is_insert.all():
-                self.traces.add(place)
-        self.current = label
-        return bare
-
-    def _sealed(self, running: Running, out: Batch) -> Batch:
-        """What comes out of an operator, with its label; nothing, if nobody has to hear of it."""
-        place, label = id(running), self.current
-        traces = label.traces or place in self.traces
-        if not len(out) and not traces:
-            return out
-        # it may be another operator than the one that is at work: what that says reaches those above
-        highest = _most(self.remembered.get(place, label.highest), label.highest)
-        if traces != label.traces or highest != label.highest:
-            label = Label(label.origin, label.number, highest, traces)
-        for queue in running.outbound:
+    def __init__(
+        self,
+        level: Level,
+        search: Search,
+        operators: Sequence[Running],
+        entrances: Sequence[Sequence[Queue]],
+    ) -> None:
+        self._inputs = len(entrances)
+        self._lines: dict[Queue, Line] = {}
+        for queue in chain(*entrances, *(each.inbound for each in operators)):
             if not queue.leads_out:
-                self.way.enters(label)
-        return _with(out, (*out.controls, Placed(out.rows, label)))
+                self._lines[queue] = Line()
+                queue.keeps_all = True
+        self._entrances = [self._readers(some) for some in entrances]
+        unread = [[line for _, line in each.inner] for each in self._entrances]
+        self._way: OnTheWay = (
+            Counted.of(unread) if search is Search.MULTISET else Scanned([*self._lines.values()])
+        )
+        self._unread = {id(line) for line in chain(*unread)}
+        self._entered = [0] * self._inputs
+        """how many have come in"""
+        self._at_work: Memory | None = None
+        self.current = Label(0, 0)
+        """of the batch that is being worked at"""
+        self._level = level
+        self._said: list[Label] = []
+        """what is not yet found right, where the level speaks of no prefix"""
+        self.latest = [] if level is UPDATE_COMPLETE else [0] * self._inputs
+        """of every input the latest arrival that had a part in what was said, as the level has it"""
+        self._waits = False
+        """whether there is anything said that is not yet found right"""
+        self.is_due = False
+        """... and whether that may have changed"""
 
-    def entering(self, origin: int, number: int, batch: Batch, queues: Sequence[Queue]) -> Batch:
+    def _readers(self, queues: Sequence[Queue]) -> Readers:
+        inner = [(queue, self._lines[queue]) for queue in queues if not queue.leads_out]
+        return Readers(inner, [queue for queue in queues if queue.leads_out])
+
+    def attended(self, running: Running) -> Callable[[int, Batch], None]:
+        """Label what an operator emits: how it is to work at a batch of one of its queues."""
+        node = running.node
+        remembers = not isinstance(node, Where | Select | AlterLifetime | Union)
+        is_inner_join = isinstance(node, Join) and node.how == "inner"
+        known = infer(node)
+        waiting = [self._lines[queue] for queue in running.inbound]
+        memory = Memory(
+            running.serve,
+            waiting,
+            [id(line) not in self._unread for line in waiting],
+            self._readers(running.outbound),
+            [0] * self._inputs if remembers else None,
+            traces=remembers and not is_inner_join,
+            begins_to_trace=is_inner_join and not all(known[each].insert_only for each in node.inputs),
+        )
+        running.emits = partial(self._emitted, memory)
+        return partial(self._serve, memory)
+
+    def enters(self, origin: int, batches: Sequence[Batch]) -> None:
         """An arrival comes in."""
-        highest = tuple(number if each == origin else 0 for each in range(self.inputs))
-        label = Label(origin, number, highest)
-        for queue in queues:
-            if not queue.leads_out:
-                self.way.enters(label)
-        return _with(batch, (*batch.controls, Placed(batch.rows, label)))
+        self._entered[origin] += 1
+        self.current = label = Label(origin, self._entered[origin])
+        readers = self._entrances[origin]
+        for batch in batches:
+            for queue, line in readers.inner:
+                queue.put(batch)
+                line.append(label)
+            for queue in readers.user:
+                queue.put(batch)
+                self._says(label)
 
-    def hears(self, label: Label) -> None:
+    def _serve(self, memory: Memory, port: int, batch: Batch) -> None:
+        """An operator works at the next batch of one of its queues."""
+        self.current = label = memory.waiting[port].popleft()
+        if memory.is_inner[port]:
+            self._way.leaves(label)
+        self._at_work = memory
+        memory.take_in(label, batch)
+        memory.serve(port, batch)
+        self.is_due = self._waits
+
+    def _emitted(self, memory: Memory, out: Batch) -> None:
+        """What comes out of an operator goes on with its label; not, if nobody has to hear of it."""
+        label = self.current
+        traces = memory.traces or label.traces
+        if not (len(out) or traces):
+            return
+        if memory.highest is not None:
+            highest = memory.highest[:]
+            if memory is not self._at_work:
+                # it was asked for it by one that is: what that has just learned is in the answer
+                _raise(highest, label)
+            label = Label(label.origin, label.number, highest, traces)
+        readers = memory.readers
+        if readers.inner:
+            for queue, line in readers.inner:
+                queue.put(out)
+                line.append(label)
+            self._way.enters(label, len(readers.inner))
+        for queue in readers.user:
+            queue.put(out)
+            self._says(label)
+
+    def _says(self, label: Label) -> None:
         """Something comes out."""
-        self.said = _most(self.said, label.highest)
-        self.acted[label.origin] = max(self.acted[label.origin], label.number)
-        self.pending.add((label.origin, label.number))
+        self._waits = self.is_due = True
+        if self._level is INPUT_PREFIX_CONSISTENT:
+            _raise(self.latest, label)
+        elif self._level is UPDATE_COMPLETE:
+            self._said.append(label)
+        elif label.number > self.latest[label.origin]:
+            self.latest[label.origin] = label.number
 
     def is_right(self) -> bool:
         """Whether nothing on its way belongs to what was said."""
-        if self.level is UPDATE_COMPLETE:
-            return not any(self.way.has(*each) for each in self.pending)
-        said = self.acted if self.level is INPUT_PREFIX_UPDATE_COMPLETE else self.said
-        for origin, latest in enumerate(said):
-            if latest and self.way.least(origin) <= latest:
-                return False
-        return True
-
-    def prefix(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Up to which arrival of every input; nothing where the level speaks of no prefix."""
-        if self.level is UPDATE_COMPLETE:
-            return {}
-        said = self.acted if self.level is INPUT_PREFIX_UPDATE_COMPLETE else self.said
-        return dict(zip(names, said, strict=True))
+        self.is_due = False
+        if self._level is UPDATE_COMPLETE:
+            is_right = not any(map(self._way.has, self._said))
+        else:
+            is_right = self._way.is_beyond(self.latest)
+        if is_right:
+            self._waits = False
+            self._said.clear()
+        return is_right
 
 
-def _most(one: Numbers, other: Numbers) -> Numbers:
+def _raise(highest: list[int], label: Label) -> None:
     """The maximum, component by component."""
-    return one if one == other else tuple(map(max, one, other))
+    if label.highest is None:
+        highest[label.origin] = max(highest[label.origin], label.number)
+        return
+    for origin, number in enumerate(label.highest):
+        # max takes three times as long, and this is done whenever an operator reads something
+        if number > highest[origin]:  # noqa: PLR1730
+            highest[origin] = number

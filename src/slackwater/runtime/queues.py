@@ -56,13 +56,15 @@ class Queue:
     """whether it leads out of a loop: then what every round says waits until the loop is quiet"""
     outdated: int = BEGIN
     """events that end before this time are not to be put in any more"""
+    keeps_all: bool = False
+    """whether batches stay though nothing in them is of interest: each has a label (labels.py)"""
 
     def put(self, batch: Batch) -> None:
         """Without the rows that are of no interest."""
         wanted = self.wanted(batch)
         if self.unwanted is not None:
             wanted = self._heard(wanted, self.unwanted)
-        if len(wanted):
+        if len(wanted) or self.keeps_all:
             self.batches.append(wanted)
 
     def take(self) -> Batch:

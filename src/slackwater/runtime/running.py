@@ -94,8 +94,8 @@ class Running:
     """how it lets guesses through, if it is on a loop"""
     back: list[Queue] = field(default_factory=list)
     """where rows go round again, if it closes a loop"""
-    sealed: Callable[[Batch], Batch] | None = None
-    """what it emits, as it is to travel, where that bears a label"""
+    emits: Callable[[Batch], None] | None = None
+    """who puts what it says into the queues of its readers, where that bears labels"""
     _closes: ClosingStep | None = field(init=False)
     """the step, if it closes a loop: to look for that every round costs more than a round of few rows"""
 
@@ -277,9 +277,9 @@ class Running:
 
     def _emit(self, out: Batch) -> None:
         self.rows_out += out.rows
-        if self.sealed is not None:
-            out = self.sealed(out)
-        if len(out):
+        if self.emits is not None:
+            self.emits(out)
+        elif len(out):
             for reader in self.outbound:
                 reader.put(out)
 
