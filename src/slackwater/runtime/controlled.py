@@ -172,6 +172,8 @@ class Controlled:
         self._operators = [Operator(each, self._turns, each.serve) for each in self._dataflow.operators]
         self._workers: list[Emitter | Operator] = [*self._emitters.values(), *self._operators]
         self._arrived = 0
+        self._outside = 0
+        """elements that have not been let in"""
         self._entered = 0
         """the time of the latest arrival that was let in"""
         self._is_marked = True
@@ -217,6 +219,7 @@ class Controlled:
         batch = edge.read(stream)
         self._arrived += 1
         arrival = Arrival(self._arrived, len(batch), tuple(edge.admit(batch)))
+        self._outside += arrival.elements
         self._emitters[source].line.append(arrival)
 
     def step(self) -> bool:
@@ -245,6 +248,7 @@ class Controlled:
     def has_entered(self, emitter: Emitter, arrival: Arrival) -> None:
         """An arrival is in: is it time for a token?"""
         self._entered = max(self._entered, arrival.time)
+        self._outside -= arrival.elements
         self._is_marked = False
         if self._metronome is not None:
             if self._metronome.is_due(arrival.elements):
@@ -279,7 +283,7 @@ class Controlled:
                     self._shown.say(batch)
                     continue
                 number = _number(batch)
-                offsets = self._metronome.comes_out(number, self.backlog, self._clock())
+                offsets = self._metronome.comes_out(number, self._outside, self._clock())
                 self._shown.mark(offsets, number)
         elif self._heeded is not None:
             if said or self._heeded.is_due:

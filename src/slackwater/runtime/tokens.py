@@ -108,13 +108,17 @@ class Metronome:
         for name in names:
             self.due.setdefault(name, deque()).append((self.number, at))
 
-    def comes_out(self, number: int, backlog: int, now: float) -> Mapping[str, int]:
-        """A token has arrived: the prefix that the output is the answer to."""
+    def comes_out(self, number: int, outside: int, now: float) -> Mapping[str, int]:
+        """A token has arrived: the prefix that the output is the answer to.
+
+        So many elements have not been let in; others have, and are behind this token.
+        """
         period, entered = self.entered.pop(number)
         delay = now - (entered if self.last is None else self.last)
         beat = Beat(period, now - entered, delay)
         self.last = now
         self.beats.append(beat)
         if self.period is not None:
-            self.period.hear(beat.cumulative, backlog)
+            inside = self.since + sum(elements for elements, _ in self.entered.values())
+            self.period.hear(beat.cumulative, outside + inside)
         return self.offsets.pop(number)
