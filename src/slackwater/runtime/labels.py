@@ -205,13 +205,10 @@ class Memory:
     begins_to_trace: bool
     """whether it can with the first adjust"""
 
-    def take_in(self, label: Label, batch: Batch) -> None:
-        """It is about to work at a batch."""
-        if self.highest is None:
-            return
-        _raise(self.highest, label)
+    def watch(self, batch: Batch) -> None:
+        """It is about to work at a batch, perhaps with an adjust."""
         # bytes, since most batches that travel under a schedule have few rows
-        if self.begins_to_trace and batch.vs.tobytes() != batch.old_ve.tobytes():
+        if batch.vs.tobytes() != batch.old_ve.tobytes():
             self.traces, self.begins_to_trace = True, False
 
 
@@ -294,7 +291,10 @@ class Heeded:
         if memory.is_inner[port]:
             self._way.leaves(label)
         self._at_work = memory
-        memory.take_in(label, batch)
+        if memory.highest is not None:
+            _raise(memory.highest, label)
+            if memory.begins_to_trace:
+                memory.watch(batch)
         memory.serve(port, batch)
         self.is_due = self._waits
 
@@ -302,7 +302,7 @@ class Heeded:
         """What comes out of an operator goes on with its label; not, if nobody has to hear of it."""
         label = self.current
         traces = memory.traces or label.traces
-        if not (len(out) or traces):
+        if not traces and not len(out):
             return
         if memory.highest is not None:
             highest = memory.highest[:]
@@ -345,10 +345,11 @@ class Heeded:
 
 def _raise(highest: list[int], label: Label) -> None:
     """The maximum, component by component."""
+    # max takes three times as long, and this is done whenever an operator reads something
     if label.highest is None:
-        highest[label.origin] = max(highest[label.origin], label.number)
+        if label.number > highest[label.origin]:  # noqa: PLR1730
+            highest[label.origin] = label.number
         return
     for origin, number in enumerate(label.highest):
-        # max takes three times as long, and this is done whenever an operator reads something
         if number > highest[origin]:  # noqa: PLR1730
             highest[origin] = number
