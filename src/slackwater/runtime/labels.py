@@ -121,7 +121,11 @@ class Counted:
         line = self.blocking
         if line and line[0].number <= latest[line[0].origin]:
             return False
-        return not any(number and self._least(origin) <= number for origin, number in enumerate(latest))
+        # a loop, since this is asked for all that is said
+        for origin, number in enumerate(latest):
+            if number and self._least(origin) <= number:
+                return False
+        return True
 
     def _least(self, origin: int) -> int:
         """What has gone never comes back, so the place of the least only goes forward."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -25,8 +24,7 @@ Origin: TypeAlias = tuple[str, int]
 """an input, and which of its arrivals: what something is actively derived from"""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A state of the output that keeps the level of consistency."""
 
     said: int
