@@ -95,3 +95,17 @@ def test_a_condition_without_a_value_stops_the_query() -> None:
     query = s.match("A", where={"A": col("k").cast(int) > 0}, n=matched().count())
     with pytest.raises(OperatorError, match=r"match where A: .* has no value"):
         query.run({s: [_row(0, "x")]})
+
+
+def test_windows_that_end_close_what_lives_in_them() -> None:
+    """A row's window does not grow, so that with cti(4) nothing can share [0, 4) any more."""
+    running = s.match("A B*", within=4, n=matched().count()).open()
+    running.push(s, [_row(0, "a"), _row(1, "b"), cti(4)])
+    assert running.output.settled_until == 4
+
+
+def test_what_begins_within_a_match_that_is_final_holds_nothing_back() -> None:
+    """The B at 1 might begin a match of its own, but only if that from 0 on were another one."""
+    running = s.match("A B*", n=matched().count()).open()
+    running.push(s, [insert(0, 3, k="a", v=0), insert(1, 9, k="b", v=0), cti(4)])
+    assert running.output.settled_until == 4

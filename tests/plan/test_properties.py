@@ -35,3 +35,8 @@ def test_what_shows_snapshots_may_not() -> None:
 
 def test_these_are_the_nodes_whose_operators_have_one() -> None:
     assert set(properties._SNAPSHOTS) == set(operators._LATENT)
+
+
+def test_windows_that_end_where_their_starts_say_never_lengthen() -> None:
+    for query, never in [(S.window(sw.hopping(6, 2)), True), (S.inserts(), True), (S.extend(2), False)]:
+        assert properties.infer(query.node)[query.node].never_lengthens is never

@@ -122,15 +122,18 @@ def chosen(end):
 
 @njit(cache=True)
 def reached(group, reach, is_asked):
-    """For each row the largest reach of those of its group that are asked, up to there, and its own."""
-    found = reach.copy()
+    """For each row the largest reach of those of its group that are asked, up to there.
+
+    What begins at a row that is not asked counts when one of those is answered otherwise.
+    """
+    found = np.empty_like(reach)
     so_far = BEGIN
     for i in range(len(group)):
         if i == 0 or group[i] != group[i - 1]:
             so_far = BEGIN
         if is_asked[i]:
             so_far = max(so_far, reach[i])
-        found[i] = max(found[i], so_far)
+        found[i] = so_far
     return found
 
 

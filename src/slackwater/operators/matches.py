@@ -25,6 +25,7 @@ from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula, NoValue
 from slackwater.plan.matching import Choice, Pattern, Reference, Repeat, Symbol, references_in
 from slackwater.plan.matching import Sequence as InOrder
+from slackwater.plan.properties import infer
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Found", "Matcher", "Rows"]
@@ -73,6 +74,8 @@ class Matcher:
     measures: dict[str, tuple[Formula, list[Reference]]] = field(init=False)
     registers: dict[tuple[str, Reference], tuple[int, np.dtype[Any]]] = field(init=False)
     """of what a reference needs: which register it is, and of what type"""
+    never_lengthens: bool = field(init=False)
+    """whether no row gets a later end than it had"""
 
     def __post_init__(self) -> None:
         node, schema = self.node, self.node.test_schema
@@ -94,6 +97,8 @@ class Matcher:
         object.__setattr__(self, "conditions", conditions)
         object.__setattr__(self, "measures", measures)
         object.__setattr__(self, "registers", registers)
+        never_lengthens = infer(node.input)[node.input].never_lengthens
+        object.__setattr__(self, "never_lengthens", never_lengthens)
 
     def find(self, rows: Rows) -> Found:
         """What is found from every row on."""
@@ -186,7 +191,9 @@ class _Work:
         is_there = at < rows.stop[start]
         next_vs = rows.bound[start]
         next_vs[is_there] = rows.vs[at[is_there]]
-        self.reach[start] = np.maximum(self.reach[start], np.minimum(next_vs, until))
+        # what starts when they end is not taken, unless one of them is lengthened then
+        shared = np.where(until == INF, INF, until - 1) if self.matcher.never_lengthens else until
+        self.reach[start] = np.maximum(self.reach[start], np.minimum(next_vs, shared))
         # as if there were none, unless it may turn out that it could have been taken
         self.is_cut[start] |= ~is_there & (rows.bound[start] < INF) & (next_vs < until)
         hit = np.flatnonzero(is_there & (next_vs < until))

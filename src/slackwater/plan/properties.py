@@ -109,12 +109,14 @@ def _plain(expression: pl.Expr) -> bool:
 
 def _alter_lifetime(node: n.AlterLifetime, below: StreamProperties) -> StreamProperties:
     injective = _moves_start_only(node.lifetime)
+    # windows end where their start says
+    moves_ends = any(part.mentions("ve") for part in node.lifetime.end.sums())
     return StreamProperties(
         ordered=below.ordered and _keeps_order(node.lifetime, below),
         insert_only=below.insert_only,
         strictly_increasing=below.strictly_increasing and injective,
         vs_payload_key=below.vs_payload_key and injective,
-        never_lengthens=below.never_lengthens,
+        never_lengthens=below.never_lengthens or not moves_ends,
         ties_in_order=below.ordered and below.insert_only and below.ties_in_order,
     )
 
