@@ -44,7 +44,8 @@ from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys, same_rows
 from slackwater.operators import combined, held
-from slackwater.operators.closing import about, frontiers, matched, shortened
+from slackwater.operators.closing import frontiers, matched, shortened
+from slackwater.operators.projection import Apart, of_columns
 from slackwater.operators.step import Answer, Description
 from slackwater.operators.sums import DoesNotFit, Layout, Sums, is_linear
 from slackwater.plan import nodes
@@ -68,6 +69,8 @@ class State:
     timelines: Timelines
     layout: Layout
     held: held.State
+    apart: Apart = field(default_factory=Apart)
+    """promises about other columns than keys"""
     closed: int = 0
     """keys that are closed for ever and still have a number"""
 
@@ -203,7 +206,9 @@ class Aggregate:
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Keys are closed: what is held back of them, and then they are forgotten."""
         timelines = state.timelines
-        found = matched(state.keys, about(told, self.node.keys, timelines.frozen))
+        keys, schema = self.node.keys, self.node.input.schema
+        told = of_columns(state.apart, told, keys, schema, timelines.frozen)
+        found = matched(state.keys, told)
         key, until = frontiers(found)
         timelines.admit(len(state.keys))
         rows, promises = None, tuple(each.promise for each in found)

@@ -44,7 +44,8 @@ from slackwater.events import Batch
 from slackwater.kernels import successors
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import Changes, Ints, Mask, Slabs
-from slackwater.operators.closing import Closed, Ports, about
+from slackwater.operators.closing import Closed, Ports
+from slackwater.operators.projection import Apart, of_columns
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.promises import Promises
@@ -71,6 +72,8 @@ class State:
     promised: list[Promises]
     ports: Ports
     """what one port has closed and the other has not"""
+    apart: tuple[Apart, Apart] = field(default_factory=lambda: (Apart(), Apart()))
+    """of each side, promises about other columns than keys"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
 
     @property
@@ -163,7 +166,8 @@ class ClipBy:
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Keys are closed: what both ports have closed is forgotten, and promised."""
-        told = about(told, self.node.on, state.promised[port].cti)
+        schema, cti = self.node.inputs[port].schema, state.promised[port].cti
+        told = of_columns(state.apart[port], told, self.node.on, schema, cti)
         if not told:
             return Answer()
         promises = self._closed(state, state.ports.tell(port, told, state.keys, state.ctis))

@@ -81,6 +81,7 @@ from slackwater.operators.join_asked import Inquiry, key_columns
 from slackwater.operators.join_pairs import Pairs, Said, numbers_of
 from slackwater.operators.live_events import Changes, LiveEvents, Meetings, netted, stable_order
 from slackwater.operators.payload_store import Payloads
+from slackwater.operators.projection import Apart, of_columns
 from slackwater.operators.runs import Changed, Runs
 from slackwater.operators.step import Answer, Ask, Description, GivenUp
 from slackwater.plan import nodes
@@ -115,6 +116,8 @@ class State:
     ports: Ports
     """what one side has closed and the other has not"""
     promised: list[Promises] = field(default_factory=lambda: [Promises(), Promises()])
+    apart: tuple[Apart, Apart] = field(default_factory=lambda: (Apart(), Apart()))
+    """of each side, promises about other columns than keys"""
     last_sync: int = BEGIN
     """the largest so far, as long as syncs do not decrease; then INF. ORDER_PRESERVING asks"""
     sweep_at: int = field(default_factory=lambda: slackwater.state.SWEEP_FROM)
@@ -356,7 +359,8 @@ class Join:
         node, parts, promises = self.node, list[Batch](), list[Promise]()
         unwanted: tuple[tuple[int, Promise], ...] = ()
         told = about(told, node.inputs[port].schema, state.promised[port].cti)
-        of_keys = about(told, key_columns(self.node, port))
+        schema = node.inputs[port].schema
+        of_keys = of_columns(state.apart[port], told, key_columns(node, port), schema, BEGIN)
         if of_keys:
             names = {right: left for left, right in node.on.items()} if port == _RIGHT else {}
             renamed = [promise.renamed(names) for promise in of_keys]

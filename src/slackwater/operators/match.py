@@ -19,7 +19,14 @@ Propagate: cti(t), or the start of what may still go or come before it, if that 
 come and go. What ends with them starts at t or later. But a pattern that may go on behind a match, or
 give up what it had begun, may take back a match that started before; and if matches may not overlap, one
 that is found late takes back those that began behind it. Such matches, and the reach of what they depend
-on, are listed: `Open`. Promises about key columns alone do the same to the keys that they speak of.
+on, are listed: `Open`. Promises about key columns alone do the same to the keys that they speak of, and
+those about others if together they leave none of their values out; without keys that is a cti.
+
+All that follows is not to be had in general: whether a row may still come that satisfies a condition, be
+it by a promise about the columns that it reads, is whether an expression can be true. So any row may
+come. Of promises about symbols alone nothing follows anyway: neighbours make a match, so that a row of
+any kind that comes between ends one. What may go on is exact for patterns like A B and A B*
+(tests/test_pattern_laws.py); where a pattern may give up what it had begun, the start of the run counts.
 
     A B* C    in:   A [0, 9)   C [4, 13)                            B [2, 11)    cti(5)
               out:             A C: [4, 9)                          A B C: as A C, with B in its measures
@@ -42,9 +49,10 @@ from slackwater.events import Batch
 from slackwater.kernels import matching
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import Changes, Slabs
-from slackwater.operators.closing import about, frontiers, matched, shortened
+from slackwater.operators.closing import frontiers, matched, shortened
 from slackwater.operators.differences import difference
 from slackwater.operators.matches import Found, Matcher, Rows
+from slackwater.operators.projection import Apart, of_columns
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.matching import PAST_LAST_ROW, decides_by_one_row
@@ -97,6 +105,8 @@ class State:
     swept: int = BEGIN
     """the same for groups that come"""
     cti: int = BEGIN
+    apart: Apart = field(default_factory=Apart)
+    """promises about other columns than keys"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
 
 
@@ -283,9 +293,8 @@ class Match:
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Groups are closed: as with a cti, of each by itself; those closed for ever are forgotten."""
-        if not self.node.keys:
-            return Answer()
-        found = matched(state.keys, about(told, self.node.keys, state.cti))
+        told = of_columns(state.apart, told, self.node.keys, self.node.input.schema, state.cti)
+        found = matched(state.keys, told)
         key, until = frontiers(found)
         if not len(key):
             return Answer(tuple(each.promise for each in found))

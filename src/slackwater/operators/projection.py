@@ -6,7 +6,8 @@ gone. The paper leaves that open. Found are promises that each speak of one of t
 same one; what speaks of two of them, or only of syncs from some time on, is dropped.
 
 What may still be completed by others is remembered, until what it says has been promised; the oldest is
-forgotten when there is much of it, and then less is promised. Boxes are found by their *region*, what
+forgotten when there is much of it, and then less is promised. What groups by some columns (`of_columns`)
+hears promises about the others in the same way. Boxes are found by their *region*, what
 they say of the columns that are kept: what is told piece by piece costs no more where many are open. As
 long as nothing can follow from them, boxes wait: mostly they are said as a whole before they matter.
 """
@@ -21,12 +22,13 @@ import polars as pl
 
 from slackwater.columns import FEW, framed
 from slackwater.identity import row_ids
+from slackwater.operators.closing import about
 from slackwater.operators.coverage import covers
 from slackwater.patterns import ANY, Constant, Pattern, Range, united, values_of
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN, INF
 
-__all__ = ["Apart", "projected"]
+__all__ = ["Apart", "of_columns", "projected"]
 
 MOST_BOXES = 1_000
 MOST_CLOSINGS = 100_000
@@ -175,6 +177,27 @@ def projected(
     for follows in said:
         apart.forget(follows)
     return said
+
+
+def of_columns(
+    apart: Apart,
+    told: Sequence[Promise],
+    columns: Collection[str],
+    schema: pl.Schema,
+    cti: int,
+) -> list[Promise]:
+    """The promises about these columns alone, and what follows about them from all others together.
+
+    Before the cti nothing comes anyway.
+    """
+    told = about(told, schema, cti)
+    found = [each for each in told if each.speaks_only_of(columns)]
+    for each in found:
+        apart.forget_boxes(each)
+    if len(found) < len(told):
+        others = [each for each in told if not each.speaks_only_of(columns)]
+        found += projected(apart, others, columns, schema)
+    return found
 
 
 _Parts = list[tuple[int, Pattern]]

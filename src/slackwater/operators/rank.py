@@ -44,7 +44,8 @@ from slackwater.kernels import endpoints, grouping, ranks
 from slackwater.kernels.arrays import Spares
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.labels import Labels
-from slackwater.operators.closing import about, frontiers, matched, shortened
+from slackwater.operators.closing import frontiers, matched, shortened
+from slackwater.operators.projection import Apart, of_columns
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.evaluation import Formula
@@ -135,6 +136,8 @@ class State:
     values: Ints = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
     """by number of payload, see kernels/ranks.py; there is room for more"""
     cti: int = BEGIN
+    apart: Apart = field(default_factory=Apart)
+    """promises about other columns than keys"""
     closed: int = 0
     """groups that are closed for ever and still have a number"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
@@ -282,7 +285,8 @@ class Rank:
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Groups are closed: what is held back of them, and then they are forgotten."""
         timelines, records, lists = state.timelines, state.records, state.lists
-        found = matched(state.groups, about(told, self.node.keys, state.cti))
+        told = of_columns(state.apart, told, self.node.keys, self.node.input.schema, state.cti)
+        found = matched(state.groups, told)
         key, until = frontiers(found)
         timelines.admit(len(state.groups))
         records.admit(len(timelines.slabs))

@@ -38,7 +38,8 @@ from slackwater.events import Batch
 from slackwater.kernels import chains
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import NOTHING, Changes, Ints, Slabs
-from slackwater.operators.closing import about, frontiers, matched
+from slackwater.operators.closing import frontiers, matched
+from slackwater.operators.projection import Apart, of_columns
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.punctuations import Promise, Punctuation
@@ -59,6 +60,8 @@ class State:
     payloads: Keys
     starts: Slabs
     cti: int = BEGIN
+    apart: Apart = field(default_factory=Apart)
+    """promises about other columns than keys"""
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
 
 
@@ -109,7 +112,7 @@ class Session:
 
     def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
         """Keys are closed: their sessions that have ended are forgotten; the promise holds as it is."""
-        told = about(told, self.node.keys, state.cti)
+        told = of_columns(state.apart, told, self.node.keys, self.node.schema, state.cti)
         key, until = frontiers(matched(state.keys, told))
         starts = state.starts
         starts.admit(len(state.keys))
