@@ -257,3 +257,58 @@ def test_refusals() -> None:
             sw.automaton(stream, rules, start="S")
     with pytest.raises(PlanError, match="begins with an expression"):
         sw.automaton(symbols, moves, start="S", registers={"m": (col("m"), col("m") + 1)})
+
+
+def test_closed_places_close_what_begins_and_ends_there() -> None:
+    """Places need not be closed in one piece; what looks beyond them may still go on."""
+    running = sw.automaton(symbols, AB_STAR_A, start="S").open()
+
+    def said(*elements: Any) -> list[Any]:
+        batches = running.push(symbols, list(elements))
+        return [e for batch in batches for e in batch if isinstance(e, sw.Punctuation)]
+
+    running.push(symbols, _symbols("ABBA"))
+    assert said(sw.punctuation(at=sw.between(None, 2))) == [
+        sw.punctuation(begin=sw.between(None, 0)),
+        sw.punctuation(begin=sw.between(1, 2), end=sw.between(None, 2)),
+    ]
+    assert said(sw.punctuation(9, at=3)) == [
+        # before 9 only
+        sw.punctuation(9, begin=sw.between(1, 3), end=sw.between(None, 3))
+    ]
+    assert said(sw.punctuation(symbol="A")) == [], "with B, another seed begins the same ways"
+    # ABBA and A look at 5
+    assert said(sw.punctuation(at=sw.between(3, 5))) == [sw.punctuation(begin=sw.between(None, 5))]
+    assert set(running.output.settled().rows()) == set(running.output.as_history().rows())
+    assert said(sw.punctuation(at=sw.between(6, None))) == [sw.punctuation(begin=sw.between(None, None))]
+    assert said(sw.punctuation(at=None)) == [sw.cti(INF)]
+
+
+def test_places_in_order_leave_only_the_rows_that_ways_may_go_on_with() -> None:
+    """Without time: a promise follows every place, and a way looks at four places at most."""
+    in_order = symbols.punctuate(sw.ordered_by("at"))
+    running = sw.automaton(in_order, AB_STAR_A, start="S").open()
+    kept = []
+    for begin in range(0, 9000, 90):
+        rows = [insert(0, INF, at=begin + i, symbol=c) for i, c in enumerate("ABBAZZ" * 15)]
+        running.push(symbols, rows)
+        kept.append(sum(status.state.state_rows for status in running.describe()))
+    assert max(kept) <= 2048
+    closed = running.output.settled()
+    assert len(closed) > 0.99 * len(running.output.as_history())
+
+
+def test_a_group_that_is_closed_is_forgotten() -> None:
+    keyed = sw.stream({"k": str, "at": int, "symbol": str}, name="keyed")
+    ways = keyed.group_by("k").apply(
+        lambda group: sw.automaton(group.select("at", "symbol"), AB_STAR_A, start="S")
+    )
+    running = ways.open()
+    running.push(keyed, [insert(0, INF, k=k, at=i, symbol="A") for k in "xy" for i in range(3)])
+    out = running.push(keyed, [sw.punctuation(k="x"), sw.punctuation(k="y", at=sw.between(None, 1))])
+    assert [e for batch in out for e in batch] == [
+        sw.punctuation(k="x"),
+        sw.punctuation(k="y", begin=sw.between(None, -1)),
+        sw.punctuation(k="y", begin=sw.between(0, 1), end=sw.between(None, 1)),
+    ]
+    assert sum(status.state.state_rows for status in running.describe()) == 3

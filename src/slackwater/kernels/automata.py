@@ -12,7 +12,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["DONE", "FULL", "UNFIT", "follow", "forget", "looking", "note", "steps"]
+__all__ = [
+    "DONE",
+    "FULL",
+    "UNFIT",
+    "close",
+    "first_beyond",
+    "follow",
+    "forget",
+    "forget_places",
+    "looking",
+    "note",
+    "steps",
+]
 
 DONE, FULL, UNFIT = 0, 1, 2
 """why `follow` stops: there are no more, there is no room for more, polars must do it"""
@@ -288,6 +300,71 @@ def note(rows, said, row, origin, end):
 
 
 @njit(cache=True)
+def first_beyond(start, size, rows, said, key, low, high, place):
+    """For each stretch of places the first from which some way looks beyond it; whether there is one."""
+    found = np.zeros(len(key), dtype=np.bool_)
+    for i in range(len(key)):
+        base, n = start[key[i]], size[key[i]]
+        # the first place is none
+        at = _first_from(rows, base, n, max(low[i], BEGIN + 1))
+        while at < n and rows[base + at, 0] <= high[i]:
+            if said[base + at] > high[i]:
+                place[i], found[i] = rows[base + at, 0], True
+                break
+            at += 1
+    return found
+
+
+@njit(cache=True)
+def close(start, size, rows, count, said, key, until):
+    """Drop the rows of each of these keys that end before its time, at INF all; how many."""
+    dropped = 0
+    for i in range(len(key)):
+        k, kept = key[i], 0
+        base = start[k]
+        for j in range(size[k]):
+            if until[i] < INF and rows[base + j, 2] >= until[i]:
+                _move(rows, count, said, base + j, base + kept)
+                kept += 1
+        dropped += size[k] - kept
+        size[k] = kept
+    return dropped
+
+
+@njit(cache=True)
+def forget_places(start, size, rows, count, said, key, high, nowhere):
+    """Drop the rows of each key up to a place, but not from where a way begins that looks further.
+
+    `nowhere`: also those without a place.
+    """
+    for i in range(len(key)):
+        k, kept = key[i], 0
+        base = start[k]
+        needed = INF
+        for j in range(size[k]):
+            place = rows[base + j, 0]
+            if place > high[i] or (place > BEGIN and said[base + j] > high[i]):
+                # and the others at this place, with which its ways may go on
+                needed = place
+                break
+        for j in range(size[k]):
+            place = rows[base + j, 0]
+            if place >= needed or (place == BEGIN and not nowhere[i]):
+                _move(rows, count, said, base + j, base + kept)
+                kept += 1
+        size[k] = kept
+
+
+@njit(cache=True, inline="always")
+def _move(rows, count, said, old, new):
+    """Put a row into another place of the pool."""
+    if old != new:
+        rows[new] = rows[old]
+        count[new] = count[old]
+        said[new] = said[old]
+
+
+@njit(cache=True)
 def forget(start, size, rows, count, said, cti):
     """Drop the rows that end before the cti; how many."""
     dropped = 0
@@ -295,10 +372,7 @@ def forget(start, size, rows, count, said, cti):
         base, kept = start[k], 0
         for i in range(size[k]):
             if rows[base + i, 2] >= cti:
-                if kept != i:
-                    rows[base + kept] = rows[base + i]
-                    count[base + kept] = count[base + i]
-                    said[base + kept] = said[base + i]
+                _move(rows, count, said, base + i, base + kept)
                 kept += 1
         dropped += size[k] - kept
         size[k] = kept

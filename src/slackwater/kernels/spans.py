@@ -22,12 +22,14 @@ from slackwater.times import BEGIN, INF
 
 __all__ = [
     "covered",
+    "covered_until",
     "frontier",
     "highest",
     "look_up",
     "overlaid",
     "strike_out",
     "sweep",
+    "widest",
     "within",
 ]
 
@@ -184,6 +186,69 @@ def covered(run, groups, least, greatest):
         if whole and end >= greatest:
             before[group] = first
     return before
+
+
+@njit(cache=True)
+def covered_until(run, asked):
+    """For each stretch (group, low, high, _) the time before which all of it is promised."""
+    before = np.full(len(asked), BEGIN, dtype=np.int64)
+    for i in range(len(asked)):
+        group, low, high = asked[i, GROUP], asked[i, LOW], asked[i, HIGH]
+        at, until = _last_at_most(run, group, low), INF
+        while at >= 0 and at < len(run) and run[at, GROUP] == group:
+            if run[at, LOW] > low or run[at, HIGH] < low:
+                break
+            until = min(until, run[at, BEFORE])
+            if run[at, HIGH] >= high:
+                before[i] = until
+                break
+            low = run[at, HIGH] + 1
+            at += 1
+    return before
+
+
+@njit(cache=True, inline="always")
+def _touch(run, i):
+    """Whether a span begins where the one before it ends."""
+    if i == 0 or run[i - 1, GROUP] != run[i, GROUP] or run[i - 1, HIGH] == INF:
+        return False
+    return run[i - 1, HIGH] + 1 == run[i, LOW]
+
+
+@njit(cache=True)
+def widest(run):
+    """For each span the widest stretch around it that is promised as long, as a span; each once."""
+    left, right = np.empty(len(run), dtype=np.int64), np.empty(len(run), dtype=np.int64)
+    is_new = np.ones(len(run), dtype=np.bool_)
+    stack = np.empty(len(run), dtype=np.int64)
+    top = chain = 0
+    for i in range(len(run)):
+        if not _touch(run, i):
+            top, chain = 0, i
+        while top and run[stack[top - 1], BEFORE] > run[i, BEFORE]:
+            top -= 1
+        left[i] = stack[top - 1] + 1 if top else chain
+        if top and run[stack[top - 1], BEFORE] == run[i, BEFORE]:
+            left[i], is_new[i] = left[stack[top - 1]], False
+        stack[top] = i
+        top += 1
+    top = 0
+    for i in range(len(run) - 1, -1, -1):
+        if i == len(run) - 1 or not _touch(run, i + 1):
+            top, chain = 0, i
+        while top and run[stack[top - 1], BEFORE] >= run[i, BEFORE]:
+            top -= 1
+        right[i] = stack[top - 1] - 1 if top else chain
+        stack[top] = i
+        top += 1
+    found = np.empty((is_new.sum(), 4), dtype=np.int64)
+    n = 0
+    for i in range(len(run)):
+        if is_new[i]:
+            found[n, GROUP], found[n, BEFORE] = run[i, GROUP], run[i, BEFORE]
+            found[n, LOW], found[n, HIGH] = run[left[i], LOW], run[right[i], HIGH]
+            n += 1
+    return found
 
 
 @njit(cache=True)

@@ -14,7 +14,18 @@ new, there is nothing to compare. What is found is not remembered: rows are.
 
 Pass: what the batch changes. Keep: the rows that have not ended before the cti; a way lives no longer
 than each of its rows. Propagate: the cti, since a way starts with the last of its rows and ends with the
-first. Promises about columns are not passed on.
+first.
+
+Promises about columns are answered by closed_ways.py. Pass: nothing more, all is said. Keep: nothing of
+a key that is closed for ever; of places that are closed from the first one on, the rows from where a way
+looks beyond them. Propagate: of keys as they are; of places as what begins and ends there; of places and
+other columns if together they leave none of the others' values out.
+
+Of symbols alone nothing follows. Every row begins ways, whatever its symbol, and these go on with the
+rows that are there, the first of them at its own place: with (1, A) there, (1, Z) makes one more of each
+way from 1 on. So all of the place where a way begins has to be closed. At the others it would do if rows
+of the symbols were that lead to its state; but that is said of single ways, which are not remembered.
+What conditions and registers permit is not looked at: any value may come.
 
     A B* A    in:   (1, A) [1, 9)    (3, A) [3, 9)               (2, B) [2, 9)
               out:  (1, 0, S), (1, 1, q)   (3, 2, S), (3, 3, q)  (2, 1, S), (1, 2, q), (1, 3, F)
@@ -24,7 +35,7 @@ Paper 3 section 5.1 (the ATN operator).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,14 +49,17 @@ from slackwater.events import Batch
 from slackwater.kernels import automata
 from slackwater.kernels.grouping import Keys
 from slackwater.kernels.slabs import Changes, Slabs
+from slackwater.operators.closed_ways import ClosedWays, closed_for_ever, within
+from slackwater.operators.closing import frontiers, matched
 from slackwater.operators.differences import difference
+from slackwater.operators.projection import of_columns
 from slackwater.operators.step import Answer, Description
 from slackwater.plan import nodes
 from slackwater.plan.arithmetic import Unfit
 from slackwater.plan.evaluation import Formula, NoValue
 from slackwater.plan.matching import columns_in
 from slackwater.plan.programs import Programs, programs
-from slackwater.punctuations import Punctuation
+from slackwater.punctuations import Promise, Punctuation
 from slackwater.state import sweep_after
 from slackwater.times import BEGIN, INF
 
@@ -73,6 +87,8 @@ class State:
     symbols: Ints = field(default_factory=lambda: _NONE)
     longest: int = 0
     """no row looks more places further"""
+    cti: int = BEGIN
+    closed: ClosedWays = field(default_factory=ClosedWays)
     sweep_at: int = field(default_factory=lambda: sweep_after(0))
 
 
@@ -455,15 +471,70 @@ class Automaton:
 
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """Rows that have ended are forgotten, now and then; the promise holds as it is."""
-        cti, slabs = punctuation.before, state.rows
-        if cti == INF:
-            slabs.clear()
-        elif max(slabs.total, len(state.payloads)) < state.sweep_at:
-            return Answer((punctuation,))
-        else:
-            kernel.forget(slabs.start, slabs.size, slabs.rows, slabs.count, slabs.said, cti)
-        _sweep(state)
+        state.cti = max(state.cti, punctuation.before)
+        state.closed.purge(state.cti)
+        if state.cti == INF:
+            state.rows.clear()
+            self._sweep(state)
+        elif self._is_time(state):
+            self._forget(state)
         return Answer((punctuation,))
+
+    def on_patterns(self, state: State, port: int, told: Sequence[Promise]) -> Answer:
+        """Keys and places are closed: what follows for ways; rows are forgotten by it."""
+        node, known = self.node, state.closed
+        usable = of_columns(known.apart, told, (*node.keys, node.place), node.input.schema, state.cti)
+        of_keys = [each for each in usable if each.speaks_only_of(node.keys)]
+        of_places = [each for each in usable if not each.speaks_only_of(node.keys)]
+        whole, found = within(known, state.keys, state.rows, of_places, node.place)
+        of_keys += whole
+        self._close(state, of_keys)
+        if self._is_time(state):
+            self._forget(state)
+        return Answer((*of_keys, *found))
+
+    def _close(self, state: State, told: Sequence[Promise]) -> None:
+        """Keys are closed."""
+        key, until = frontiers(matched(state.keys, told))
+        if not len(key):
+            return
+        slabs = state.rows
+        slabs.admit(len(state.keys))
+        given = slabs.start, slabs.size, slabs.rows, slabs.count, slabs.said
+        slabs.total -= kernel.close(*given, key, until)
+        state.closed.forget(key[until == INF])
+
+    def _is_time(self, state: State) -> bool:
+        return max(state.rows.total, len(state.payloads), len(state.keys)) >= state.sweep_at
+
+    def _forget(self, state: State) -> None:
+        """Drop the rows that have ended, and those that no way needs which may change."""
+        slabs, known = state.rows, state.closed
+        slabs.admit(len(state.keys))
+        given = slabs.start, slabs.size, slabs.rows, slabs.count, slabs.said
+        kernel.forget(*given, state.cti)
+        key, high, nowhere = closed_for_ever(known)
+        if len(key):
+            kernel.forget_places(*given, key, high, nowhere)
+        self._sweep(state)
+
+    def _sweep(self, state: State) -> None:
+        """Close the holes, and forget groups and payloads that are not in use."""
+        slabs, count = state.rows, len(state.keys)
+        slabs.admit(count)
+        alive = (slabs.size[:count] > 0) | state.closed.in_use(count)
+        state.closed.renumber(state.keys.keep(alive))
+        slabs.compact(alive)
+        places = slabs.places()
+        used = np.zeros(len(state.payloads), dtype=np.bool_)
+        used[slabs.rows[places, _PAYLOAD]] = True
+        numbers = state.payloads.keep(used)
+        state.symbols = state.symbols[used]
+        # new numbers are in the order of the old ones, so that rows stay in order
+        slabs.rows[places, _PAYLOAD] = numbers[slabs.rows[places, _PAYLOAD]]
+        looked = np.where(slabs.rows[places, _PLACE] == BEGIN, BEGIN, slabs.said[places])
+        state.longest = int((looked - slabs.rows[places, _PLACE]).max()) if len(places) else 0
+        state.sweep_at = sweep_after(max(slabs.total, len(state.keys)))
 
     def describe(self, state: State) -> Description:
         """One row for each that is remembered."""
@@ -486,21 +557,3 @@ def _all(found: list[_Ways]) -> _Ways:
     numbers = {name: np.concatenate([getattr(each, name) for each in found]) for name in names}
     registers = zip(*(each.registers for each in found), strict=True)
     return _Ways(**numbers, registers=[pl.concat(parts) for parts in registers])
-
-
-def _sweep(state: State) -> None:
-    """Close the holes, and forget groups and payloads that are not in use."""
-    slabs = state.rows
-    alive = slabs.size[: len(state.keys)] > 0
-    state.keys.keep(alive)
-    slabs.compact(alive)
-    places = slabs.places()
-    used = np.zeros(len(state.payloads), dtype=np.bool_)
-    used[slabs.rows[places, _PAYLOAD]] = True
-    numbers = state.payloads.keep(used)
-    state.symbols = state.symbols[used]
-    # new numbers are in the order of the old ones, so that rows stay in order
-    slabs.rows[places, _PAYLOAD] = numbers[slabs.rows[places, _PAYLOAD]]
-    looked = np.where(slabs.rows[places, _PLACE] == BEGIN, BEGIN, slabs.said[places])
-    state.longest = int((looked - slabs.rows[places, _PLACE]).max()) if len(places) else 0
-    state.sweep_at = sweep_after(slabs.total)
