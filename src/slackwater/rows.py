@@ -384,7 +384,7 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
         Rule("cti with more than a time", ctis & more),
         *misfits,
     ]
-    texts = _texts(table, form.pattern, told, payload.schema) if told.any() else _Texts({}, told, {})
+    texts = _texts(table, form.pattern, told, payload) if told.any() else _Texts({}, told, {})
     if told.any():
         says_nothing = told & ~has_value(payload, told) & ~texts.there(table.height)
         rules += [
@@ -430,7 +430,7 @@ class _Texts(NamedTuple):
         return found
 
 
-def _texts(table: pl.DataFrame, name: str | None, told: Mask, schema: pl.Schema) -> _Texts:
+def _texts(table: pl.DataFrame, name: str | None, told: Mask, payload: pl.DataFrame) -> _Texts:
     wrong = np.zeros(table.height, dtype=np.bool_)
     patterns: dict[int, dict[str, Pattern]] = {}
     why: dict[int, str] = {}
@@ -438,9 +438,14 @@ def _texts(table: pl.DataFrame, name: str | None, told: Mask, schema: pl.Schema)
         texts = table[name].cast(pl.String)
         for row in np.flatnonzero(told & texts.is_not_null().to_numpy()).tolist():
             try:
-                patterns[row] = read_patterns(texts[row], schema)
+                patterns[row] = read_patterns(texts[row], payload.schema)
             except InvalidElement as problem:
                 wrong[row], why[row] = True, problem.fact
+                continue
+            for column, pattern in patterns[row].items():
+                value = payload[column][row]
+                if value is not None and pattern != Constant(value):
+                    wrong[row], why[row] = True, f"column {column!r} has a value and another pattern"
     return _Texts(patterns, wrong, why)
 
 

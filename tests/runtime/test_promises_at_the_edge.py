@@ -170,6 +170,7 @@ def test_rows_that_are_no_punctuations_are_set_aside() -> None:
         ('{"item": {"one_of": [1, "a"]}}', "the values of a list are of different types"),
         ('{"item": {"low": 5, "closed": ["both"]}}', "does not say which ends belong to a range"),
         ('{"item": {"lowest": 5}}', "is not a pattern"),
+        ('{"item": 2}', "column 'item' has a value and another pattern"),
     ],
 )
 def test_a_pattern_that_cannot_be_read_is_refused_with_the_reason(pattern: str, why: str) -> None:
