@@ -21,6 +21,7 @@ from numba import njit
 from slackwater.times import BEGIN, INF
 
 __all__ = [
+    "around",
     "covered",
     "covered_until",
     "frontier",
@@ -213,6 +214,23 @@ def _touch(run, i):
     if i == 0 or run[i - 1, GROUP] != run[i, GROUP] or run[i - 1, HIGH] == INF:
         return False
     return run[i - 1, HIGH] + 1 == run[i, LOW]
+
+
+@njit(cache=True)
+def around(run, told):
+    """The spans of a run in which others lie, and all that they touch, as far as there is no gap."""
+    is_near = np.zeros(len(run), dtype=np.bool_)
+    for i in range(len(told)):
+        at = _last_at_most(run, told[i, GROUP], told[i, LOW])
+        if at < 0 or is_near[at]:
+            continue
+        low = high = at
+        while _touch(run, low):
+            low -= 1
+        while high + 1 < len(run) and _touch(run, high + 1):
+            high += 1
+        is_near[low : high + 1] = True
+    return run[is_near]
 
 
 @njit(cache=True)

@@ -19,7 +19,7 @@ Paper 4 sections 5.2 to 5.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,25 +110,12 @@ def within(
     known.places = kernel.overlaid(before, run, BEGIN)
     key = np.unique(run[:, _GROUP] >> 1)
     whole = _whole(known.places, key)
-    wide = kernel.widest(known.places[np.isin(known.places[:, _GROUP], run[:, _GROUP])])
+    wide = kernel.widest(kernel.around(known.places, run))
     said = np.maximum(
         kernel.covered_until(before, wide), whole[np.searchsorted(key, wide[:, _GROUP] >> 1)]
     )
     wide = wide[wide[:, _BEFORE] > said]
-    # the longest promise first, which may imply others
-    wide = wide[np.argsort(-wide[:, _BEFORE], kind="stable")]
-    first = np.empty(len(wide), dtype=np.int64)
-    group, low, high = (np.ascontiguousarray(wide[:, i]) for i in (_GROUP, _LOW, _HIGH))
-    given = rows.start, rows.size, rows.rows, rows.said
-    is_open = ways_kernel.first_beyond(*given, group >> 1, low, high, first)
-    of_keys = keys.tuples(group >> 1) if keys.schema else [()] * len(wide)
-    names, stretches = (
-        list(keys.schema),
-        zip(wide.tolist(), first.tolist(), is_open.tolist(), of_keys, strict=True),
-    )
-    for stretch, beyond, looks_beyond, values in stretches:
-        columns: dict[str, Pattern] = {n: Constant(v) for n, v in zip(names, values, strict=True)}
-        found += _of_stretch(known, before, stretch, beyond if looks_beyond else None, columns)
+    found += _of_stretches(known, before, wide, keys, rows)
     news = whole > _whole(before, key)
     return _closed_keys(keys, key[news], whole[news]), found
 
@@ -150,33 +137,50 @@ def _closed_keys(keys: Keys, key: Ints, until: Ints) -> list[Promise]:
     return closings_of(keys, key, until)
 
 
-def _of_stretch(
-    known: ClosedWays,
-    earlier: Ints,
-    stretch: Sequence[int],
-    beyond: int | None,
-    columns: dict[str, Pattern],
-) -> Iterable[Promise]:
-    """That of one stretch of places, from one of which a way looks beyond it."""
-    group, low, high, before = stretch
-    if group & 1:
-        yield Punctuation.of(before, BEGIN, {**columns, "begin": Constant(None)})
-        return
-    last = high if beyond is None else beyond - 1
-    begun = np.array([[group, low, last, before]])
-    if last >= low and kernel.covered_until(known.begun, begun)[0] < before:
-        known.begun = kernel.overlaid(known.begun, begun, BEGIN)
-        yield Punctuation.of(before, BEGIN, {**columns, "begin": _between(low, last)})
-    if beyond is None:
-        return
-    rest = np.array([[group, beyond, high, before]])
-    if not (
-        kernel.covered_until(earlier, rest)[0] >= before
-        or kernel.covered_until(known.places, rest)[0] > before
-    ):
-        # else a shorter stretch says so
-        ends = {"begin": _between(beyond, high), "end": Range(None, high)}
-        yield Punctuation.of(before, BEGIN, {**columns, **ends})
+def _of_stretches(
+    known: ClosedWays, earlier: Ints, wide: Ints, keys: Keys, rows: Slabs
+) -> Iterator[Promise]:
+    """What is promised of ways over these stretches; `earlier`: what was closed before."""
+    group, low, high, before = (np.ascontiguousarray(wide[:, i]) for i in range(4))
+    beyond = np.empty(len(wide), dtype=np.int64)
+    given = rows.start, rows.size, rows.rows, rows.said
+    is_open = ways_kernel.first_beyond(*given, group >> 1, low, high, beyond)
+    nowhere = (group & 1).astype(np.bool_)
+    last = np.where(is_open, beyond - 1, high)
+    begins = ~nowhere & (last >= low) & _begun(known, np.column_stack((group, low, last, before)))
+    rest = np.column_stack((group, beyond, high, before))
+    # else a shorter stretch says so
+    ends = ~nowhere & is_open & (kernel.covered_until(earlier, rest) < before)
+    ends &= kernel.covered_until(known.places, rest) <= before
+    names = list(keys.schema)
+    values = keys.tuples(group >> 1) if names else [()] * len(wide)
+    for i in range(len(wide)):
+        columns: dict[str, Pattern] = {n: Constant(v) for n, v in zip(names, values[i], strict=True)}
+        until = int(before[i])
+        if nowhere[i]:
+            yield Punctuation.of(until, BEGIN, {**columns, "begin": Constant(None)})
+        if begins[i]:
+            begin = _between(int(low[i]), int(last[i]))
+            yield Punctuation.of(until, BEGIN, {**columns, "begin": begin})
+        if ends[i]:
+            within = {"begin": _between(int(beyond[i]), int(high[i])), "end": Range(None, int(high[i]))}
+            yield Punctuation.of(until, BEGIN, {**columns, **within})
+
+
+def _begun(known: ClosedWays, stretches: Ints) -> Mask:
+    """Where what begins there is closed longer than was said; now it is."""
+    is_news = np.zeros(len(stretches), dtype=np.bool_)
+    is_some = (stretches[:, _HIGH] >= stretches[:, _LOW]) & (stretches[:, _GROUP] & 1 == 0)
+    # the longest first, which may imply others; those of one time have nothing in common
+    for until in np.unique(stretches[is_some, _BEFORE])[::-1]:
+        which = np.flatnonzero(is_some & (stretches[:, _BEFORE] == until))
+        which = which[kernel.covered_until(known.begun, stretches[which]) < until]
+        is_news[which] = True
+        columns = (np.ascontiguousarray(stretches[which, i]) for i in range(4))
+        group, low, high, before = columns
+        run = kernel.run_of(group, low, high, before, np.lexsort((low, group)), BEGIN)
+        known.begun = kernel.overlaid(known.begun, run, BEGIN)
+    return is_news
 
 
 def _between(low: int, high: int) -> Pattern:
