@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from slackwater.plan.properties import output_latencies
 from slackwater.punctuations import Punctuation
 from slackwater.runtime import Execution
 from slackwater.testing import batchings, histories, streams
+from slackwater.times import BEGIN, INF
 
 SCHEMA = {"k": str, "v": int}
 COLUMNS = {"k": st.sampled_from(["a", "b", None]), "v": st.sampled_from([0, 1, 2, None])}
@@ -241,7 +243,7 @@ def contradicted(trial: Trial, answer: Bag) -> list[tuple[Payload, int]]:
     return found
 
 
-def unsettled(trial: Trial, *, late: bool = False) -> list[Row]:
+def unsettled(trial: Trial, *, late: bool = False, judged: Prefix | None = None) -> list[Row]:
     """The rows that every permitted continuation implies, and that the output does not settle.
 
     A row is implied if whatever changes its payload does so after the row has ended; if it may be late,
@@ -249,7 +251,7 @@ def unsettled(trial: Trial, *, late: bool = False) -> list[Row]:
     that ends where the promise does may be lengthened by as many elements as there are events that end
     there; so many are not tried. Of bags, PERFECTNESS_PRESERVING shows the copies of a payload in the
     order of their starts (perfect input gives perfect output), so that one waits for those that started
-    before it and are not implied.
+    before it and are not implied. What is permitted, and what it changes, another prefix may judge.
     """
     root = trial.case.query.node
     perfect = sw.PERFECTNESS_PRESERVING in output_latencies(root).values()
@@ -265,14 +267,36 @@ def unsettled(trial: Trial, *, late: bool = False) -> list[Row]:
         if said[row] != copies or not (settled or row[1] == promised):
             left.append(row)
     implied = set(answer.rows)
-    for other in trial.prefix.continuations() if left else ():
-        changed = changes(answer.rows, other.rows)
+    judged = judged or trial.prefix
+    before = judged.answer()
+    for other in judged.continuations() if left else ():
+        changed = changes(before.rows, other.rows)
         implied -= {row for row in implied if changed.get(row[2], row[1] + late + 1) <= row[1] + late}
         open_rows = answer.rows.keys() - implied if in_order else set()
         left = [row for row in left if row in implied and not any(_waits(row, o) for o in open_rows)]
         if not left:
             break
     return left
+
+
+def by_time_alone(trial: Trial) -> Prefix:
+    """What its inputs have said, as if they had promised nothing but ctis."""
+    heard = {
+        source: replace(told, promises=[p for p in told.promises if p.is_cti])
+        for source, told in trial.inputs.items()
+    }
+    return replace(trial.prefix, inputs=heard)
+
+
+def open_from(prefix: Prefix) -> int:
+    """When the first event starts that its stream's cti still lets change."""
+    starts = [
+        vs
+        for told in prefix.inputs.values()
+        for vs, ve, _ in told.bag.rows
+        if ve >= max((promise.before for promise in told.promises), default=BEGIN)
+    ]
+    return min(starts, default=INF)
 
 
 def _waits(row: Row, other: Row) -> bool:
