@@ -48,7 +48,7 @@ class Inquiry:
         """As far as both sides are; or one of them, and the other for the keys of what is kept of it.
 
         What the further side has closed comes no more, so its rows are those that are kept; each waits
-        for partners that the other side may still send, if it lives that long. What is alone changes
+        for partners that the other side may still send, from its start to its end. What is alone changes
         with its row, and with every partner. A null key matches nothing.
         """
         node = self.node
@@ -79,7 +79,7 @@ class Inquiry:
         own, other = asked[side], asked[1 - side]
         size = max(map(_size, asked))
         until = np.full(size, INF)
-        key, which, kept, end = self._kept_of(side, own)
+        key, which, kept, (start, end) = self._kept_of(side, own)
         if isinstance(own, Closings):
             values = Keys(own.keys.schema)
             number = values.number(own.keys)
@@ -104,12 +104,13 @@ class Inquiry:
         keys = self.keys.take(key[which[of_row]])
         names = dict(zip(self.node.on, key_columns(self.node, 1 - side), strict=True))
         times = _asked_by_key(other, row, keys.rename(names), lambda each: self.ask(1 - side, each))
-        # nobody can meet it who comes after its end
-        np.minimum.at(until, row, np.where(times >= end[of_row], INF, times))
+        # nobody can meet it who comes after its end, and nothing that meets it starts before it
+        met = np.where(times >= end[of_row], INF, np.maximum(times, start[of_row]))
+        np.minimum.at(until, row, met)
         return until
 
-    def _kept_of(self, side: int, asked: Promise) -> tuple[Ints, Ints, pl.DataFrame, Ints]:
-        """Keys, and the events of them that are kept of a side: whose, the columns asked for, ends."""
+    def _kept_of(self, side: int, asked: Promise) -> tuple[Ints, Ints, pl.DataFrame, tuple[Ints, Ints]]:
+        """Keys, and the events of them that are kept of a side: whose, the columns asked for, times."""
         columns, events = key_columns(self.node, side), self.sides[side]
         if isinstance(asked, Closings) and columns and set(columns) <= set(asked.keys.columns):
             names = dict(zip(columns, self.node.on, strict=True))
@@ -117,13 +118,13 @@ class Inquiry:
             key = np.unique(key[key >= 0])
         else:
             key = np.flatnonzero(events.in_use(len(self.keys)))
-        row, which, end = events.alive(key)
+        row, which, start, end = events.alive(key)
         wanted = columns_of(asked)
         keys = self.keys.take(key[which])
         of_keys = {own: keys[name].alias(own) for own, name in zip(columns, self.node.on, strict=True)}
         stored = events.payloads.take(row) if set(wanted) - set(columns) else keys
         kept = [of_keys[name] if name in of_keys else stored[name] for name in wanted]
-        return key, which, framed(kept, len(row)), end
+        return key, which, framed(kept, len(row)), (start, end)
 
 
 def key_columns(node: nodes.Join, port: int) -> list[str]:

@@ -258,15 +258,15 @@ class LiveEvents:
         found: tuple[Ints, Ints] = kernel.events_of(self.slabs, self.pool, keys)
         return found
 
-    def alive(self, keys: Ints) -> tuple[Ints, Ints, Ints]:
-        """Of the events of some keys the numbers of their payloads, of which key each is, its end."""
+    def alive(self, keys: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of the events of some keys the numbers of their payloads, of which key each is, start, end."""
         self.admit(int(keys.max(initial=-1)) + 1)
         size = self.slabs[keys, SIZE]
         which = np.repeat(np.arange(len(keys)), size)
         place = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
         events = self.pool[np.repeat(self.slabs[keys, START], size) + place]
         there = events[:, VE] > events[:, VS]
-        return events[there, ROW], which[there], events[there, VE]
+        return events[there, ROW], which[there], events[there, VS], events[there, VE]
 
     def forget(self, keys: int, own_cti: Ints, other_cti: Ints) -> Mask:
         """Drop what can no longer matter. Which payloads are left: they are numbered anew, in order.
