@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-from slackwater.consistency import OutputLatency
+from slackwater.consistency import MIDDLE, OutputLatency
 from slackwater.errors import PlanError
 from slackwater.plan import nodes as n
 from slackwater.punctuations import Closings, Promise, some_of
@@ -138,6 +138,12 @@ def require_turning(loop: n.Fixpoint) -> None:
                 f"fixpoint: {node.name} cannot be on the loop",
                 detail="it waits for promises, which the loop makes of what comes out of it",
                 hint="put it before the stream enters the loop, or behind the fixpoint",
+            )
+        if isinstance(node, n.Consistency) and node.dial != MIDDLE:
+            raise PlanError(
+                f"fixpoint: the dial cannot be turned on the loop ({node.describe()})",
+                detail="what turns there is neither held back nor given up",
+                hint="turn it where the stream enters the loop, or behind the fixpoint",
             )
         if isinstance(node, n.AlterLifetime) and not node.lifetime.is_forward:
             raise PlanError(
