@@ -283,3 +283,32 @@ def test_of_many_copies_some_may_be_as_the_leader_has_them() -> None:
     running.push(x, [*told(5, 9, 9), sw.cti(20)])
     with pytest.raises(SlackwaterError, match="too many"):
         running.push(z, [sw.cti(10)])
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_who_need_not_tell_what_is_past_may_come_round_as_any_other(algorithm: Any) -> None:
+    """It was told that what ends before 10 is of no interest, so it may shorten an event to there."""
+    never_longer = sw.StreamProperties(vs_payload_key=True, never_lengthens=True)
+    a, b = (sw.stream(SCHEMA, name=name, properties=never_longer) for name in "ab")
+    running = sw.merge(a, b, algorithm=algorithm).open()
+    for stream, element in [
+        (b, sw.insert(1, 12, p="A")), (a, sw.insert(1, 5, p="A")), (a, sw.cti(10)), (b, sw.cti(3)),
+        (b, sw.adjust(1, 12, 5, p="A")), (b, sw.cti(11)),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    assert running.describe()[-1].state.state_rows == 0
+    assert running.output.history().rows() == [("A", 1, 5)]
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_what_need_not_be_true_is_not_waited_for(algorithm: Any) -> None:
+    never_longer = sw.StreamProperties(vs_payload_key=True, never_lengthens=True)
+    a, b, c = (sw.stream(SCHEMA, name=name, properties=never_longer) for name in "abc")
+    running = sw.merge(a, b, c, algorithm=algorithm).open()
+    for stream, element in [
+        (c, sw.insert(1, 4, p="A")), (b, sw.insert(1, 30, p="A")), (a, sw.insert(1, 20, p="A")),
+        (a, sw.cti(10)), (c, sw.cti(2)), (a, sw.cti(25)), (b, sw.adjust(1, 30, 20, p="A")),
+        (b, sw.cti(22)), (c, sw.cti(22)),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    assert running.describe()[-1].state.state_rows == 0

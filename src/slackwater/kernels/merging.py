@@ -210,12 +210,12 @@ def agree(
             final, due[node], held = out[node], INF, False
             for other in range(inputs.shape[1]):
                 theirs = inputs[node, other]
-                if (
-                    other == port or not attached[other]
-                    or theirs == start or theirs == final or theirs < doubted[other]
-                ):  # fmt: skip
+                if other == port or not attached[other] or theirs == start or theirs == final:
                     continue
-                if min(theirs, final) < stables[other]:
+                if theirs < doubted[other]:
+                    # it need not be true, and nobody asks whether it is
+                    inputs[node, other] = final
+                elif min(theirs, final) < stables[other]:
                     wrong_node[n_wrong], wrong_port[n_wrong], wrong[n_wrong] = node, other, ENDS
                     n_wrong += 1
                 else:

@@ -464,9 +464,12 @@ def judge(
                 differs = last > start and last >= lacks[node] and last >= doubted
                 rule = HAS if differs and start < told and lacks[node] <= told else -1
             else:
-                n_more, n_less = _compare(pool, heads, node, out, port, doubted, more, less)
-                differs = n_less > 0
-                rule = _contradicts(told, more, n_more, less, n_less) if differs and start < told else -1
+                n_more, n_less = _compare(pool, heads, node, out, port, start, more, less)
+                first = np.searchsorted(less[:n_less], doubted)
+                differs = first < n_less
+                rule = -1
+                if differs and start < told:
+                    rule = _contradicts(told, more, n_more, less[first:], n_less - first)
             if rule >= 0:
                 wrong_node[n_wrong], wrong[n_wrong] = node, rule
                 n_wrong += 1
