@@ -312,3 +312,33 @@ def test_what_need_not_be_true_is_not_waited_for(algorithm: Any) -> None:
     ]:  # fmt: skip
         running.push(stream, [element])
     assert running.describe()[-1].state.state_rows == 0
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_nobody_is_held_to_an_end_that_the_furthest_has_left_standing(algorithm: Any) -> None:
+    """b lacks the event, so that the output keeps an end which nobody has promised."""
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    running = sw.merge(a, b, c, algorithm=algorithm, policy=policy).open()
+    for stream, element in [
+        (a, sw.insert(1, 17, p="A")), (c, sw.insert(1, 30, p="A")), (a, sw.cti(3)), (b, sw.cti(25)),
+        (a, sw.adjust(1, 17, 7, p="A")), (a, sw.cti(26)), (c, sw.adjust(1, 30, 7, p="A")),
+        (c, sw.cti(26)),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    [entry] = running.output.ledger
+    assert "an event is missing" in entry.detail
+    assert "quarantined: 1" in entry.detail
+    assert running.describe()[-1].state.state_rows == 0
+
+
+def test_of_many_copies_some_may_be_missing_where_gaps_are_allowed() -> None:
+    """Also of an input that leads as soon as it is complete."""
+    x, y = (sw.stream(SCHEMA, name=name) for name in "xy")
+    running = sw.merge(x, y, policy=sw.merge_policy(gaps=True)).open()
+    running.push(x, [sw.insert(1, 50, p="A"), sw.insert(1, 50, p="A"), sw.cti(2)])
+    running.attach(y, since=8)
+    running.push(y, [sw.insert(1, 50, p="A"), sw.cti(60)])
+    running.push(x, [sw.cti(9)])
+    [entry] = running.output.ledger
+    assert entry.reason == "missing"
+    assert running.output.settled_until == 60

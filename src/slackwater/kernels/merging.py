@@ -212,6 +212,10 @@ def agree(
                 theirs = inputs[node, other]
                 if other == port or not attached[other] or theirs == start or theirs == final:
                     continue
+                if end == start:
+                    # nobody has said that it ends there for good, so nobody is held to it
+                    inputs[node, other] = final
+                    continue
                 if theirs < doubted[other]:
                     # it need not be true, and nobody asks whether it is
                     inputs[node, other] = final

@@ -392,14 +392,15 @@ def agree(
         if is_over(start, _last(pool, heads[node, out], start), stable):
             continue
         floor = stable if half_frozen else start
-        lacking = half_frozen and totals[node, port] == 0
+        lacking, failed = half_frozen and totals[node, port] == 0, False
         if not lacking:
             n, failed = _match(
                 node, start, port, half_frozen, floor, until,
                 pool, facts, heads, totals, more, less, changed, old_ends, new_ends, n,
             )  # fmt: skip
             if failed:
-                wrong_node[n_wrong], wrong[n_wrong] = node, ENDS
+                n_more, n_less = _compare(pool, heads, node, out, port, floor, more, less)
+                wrong_node[n_wrong], wrong[n_wrong] = node, LACKS if n_more > n_less else HAS
                 n_wrong += 1
         if totals[node, out] == 0:
             if _present(totals, node, attached) == 0:
@@ -420,6 +421,9 @@ def agree(
                 n_wrong += 1
             due[node], held = INF, False
             for other in range(out):
+                if lacking or failed:
+                    # nobody has said that they end there for good, so nobody is held to it
+                    break
                 if other != port and attached[other] and _has_more(pool, heads, node, other):
                     behind_node[n_behind], behind_port[n_behind] = node, other
                     n_behind += 1
