@@ -299,10 +299,10 @@ REFUSED: dict[str, tuple[Callable[[sw.Query], sw.Query], str]] = {
     "finalize": (lambda r: r.finalize(2).union(links), "Finalize cannot be on the loop"),
     "cleanse": (lambda r: r.union(links).cleanse(), "Cleanse cannot be on the loop"),
     "sort": (lambda r: r.sort("a").union(links), "Sort cannot be on the loop"),
-    "the dial": (lambda r: r.consistency("strong").union(links), "the dial cannot be turned on the loop"),
+    "the dial": (lambda r: r.consistency("strong").union(links), "the dial cannot be turned"),
     "the dial behind": (
         lambda r: r.union(links).consistency(blocking=3),
-        "the dial cannot be turned on the loop",
+        "the dial cannot be turned",
     ),
     "punctuate": (lambda r: r.punctuate(lateness=5).union(links), "Punctuate cannot be on the loop"),
     "shift back": (lambda r: r.shift(-1).union(links), r"AlterLifetime .* cannot be on the loop"),
