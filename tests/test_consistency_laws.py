@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.laws import CASES, Case
 
 import slackwater as sw
+from slackwater.consistency import Clock
 from slackwater.errors import PlanError
 from slackwater.events import Element
 from slackwater.plan import nodes
@@ -28,18 +29,28 @@ def _ways(case: Case) -> dict[str, sw.Query]:
     return {
         "alone": query,
         "and again": query.union(query.select(*query.schema.names())),
-        "without itself": query.join(query, on=query.schema.names()[0], how="anti"),
+        "without itself": query.join(query, on=query.schema.names()[0], how="anti", suffix="_again"),
     }
 
 
 def _is_controllable(case: Case) -> bool:
     """Plans of which every answer is that to a prefix: no loops, no merges, no clocks, nothing held."""
-    waiting = (nodes.Align, nodes.Cleanse, nodes.Sort, nodes.Finalize, nodes.Consistency)
-    refused = (nodes.Fixpoint, nodes.Merge, nodes.Latency, nodes.GroupApply)
-    return not any(isinstance(each, (*waiting, *refused)) for each in nodes.walk(case.query.node))
+    return not any(map(_is_refused, nodes.walk(case.query.node)))
+
+
+def _is_refused(node: nodes.Node) -> bool:
+    match node:
+        case nodes.Latency():
+            return node.latency is not sw.EAGER
+        case nodes.Align():
+            return bool(node.blocking) or node.clock is Clock.SYSTEM
+        case nodes.Consistency():
+            return bool(node.dial.blocking) or node.dial.perfect
+    return isinstance(node, nodes.Cleanse | nodes.Sort | nodes.Fixpoint | nodes.Merge)
 
 
 CONTROLLED = [name for name, case in CASES.items() if _is_controllable(case())]
+REFUSED = [name for name in CASES if name not in CONTROLLED]
 METHODS: list[sw.levels.Method] = [
     sw.Heeding(),
     sw.Heeding(sw.Search.SCAN),
@@ -114,6 +125,10 @@ def _controllable_refusals() -> dict[str, sw.Query]:
         "with a merge": sw.merge(s, s.shift(1).shift(-1)),
         "by the clock": s.align(5, clock="system"),
         "at output latency": s.distinct().latency(sw.ORDER_PRESERVING),
+        "Align holds rows back": s.align(5),
+        "Align holds rows": s.distinct().consistency("strong"),
+        "Cleanse holds rows back": s.cleanse(),
+        "Sort holds rows back": s.sort("k"),
         "called 's'": s.union(sw.stream({"k": int}, name="s")),
     }
 
@@ -123,6 +138,30 @@ def test_what_cannot_keep_a_level_is_refused(why: str) -> None:
     query = _controllable_refusals()[why]
     with pytest.raises(PlanError, match=why):
         query.run([], by=sw.Tokens(1))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_all_others_are_refused(name: str) -> None:
+    with pytest.raises(PlanError, match=r"a (schedule for|level of consistency)"):
+        CASES[name]().query.run([], by=sw.Tokens(1))
+
+
+def test_a_dial_that_holds_nothing_back_is_not_refused() -> None:
+    """Without state there is nothing to wait for (placement)."""
+    s = sw.stream({"k": int}, name="s")
+    for query in (s.where(sw.col("k") > 0).consistency("strong"), s.distinct().consistency("middle")):
+        out = query.run({s: [sw.insert(0, 9, k=1)]}, by=sw.Tokens(1))
+        assert [mark.said for mark in out.marks] == [1]
+
+
+def test_what_holds_rows_back_may_take_turns() -> None:
+    """A schedule alone claims nothing of prefixes."""
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(3, 9, k=1), sw.insert(1, 9, k=2), sw.cti(20)]
+    for query in (s.align(5), s.sort("k"), s.distinct().latency(sw.ORDER_PRESERVING)):
+        out = query.run({s: told}, batch=1, schedule=sw.Shuffled(1))
+        assert out.as_history() == query.meaning({s: told})
+        assert not out.marks
 
 
 @pytest.mark.parametrize(

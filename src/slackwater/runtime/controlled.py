@@ -31,8 +31,9 @@ from slackwater.levels import (
     Showing,
     Tokens,
 )
-from slackwater.plan.nodes import Align, Finalize, Fixpoint, Merge, Node, Source, walk
+from slackwater.plan.nodes import Align, Cleanse, Finalize, Fixpoint, Merge, Node, Sort, Source, walk
 from slackwater.plan.properties import infer, is_disordered, output_latencies
+from slackwater.plan.rewrites import rewritten
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.runtime.labels import Heeded
@@ -151,6 +152,8 @@ class Controlled:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         _require_controllable(root)
+        if by is not None:
+            _require_whole_answers(root)
         schedule = schedule or RoundRobin()
         self._clock, self._by = clock, by
         self._dataflow = Dataflow.of(root, on_invalid=on_invalid)
@@ -350,10 +353,24 @@ def _require_controllable(root: Node) -> None:
                 detail="what it says is no answer to a prefix of the input alone",
                 hint=hint,
             )
+
+
+def _require_whole_answers(root: Node) -> None:
+    """Refuse plans that show less than the answer to what they have read: there is no prefix to name."""
     for node, latency in output_latencies(root).items():
         if latency is not OutputLatency.EAGER and not isinstance(node, Source):
             raise PlanError(
                 f"a level of consistency at output latency {latency.value!r}",
                 detail=f"{node.name} shows less than the answer to its input",
                 hint="leave latency() out: sw.EAGER",
+            )
+    # as it will run: only then it is known where a dial holds rows back, and if it does at all
+    for node in walk(rewritten(root)):
+        if isinstance(node, Cleanse | Sort) or (
+            isinstance(node, Align) and (node.blocking or node.perfect)
+        ):
+            raise PlanError(
+                f"a level of consistency for a plan in which {node.name} holds rows back",
+                detail=f"{node.describe() or 'in order'}: what is shown lacks what waits for promises",
+                hint="leave out sort, cleanse, align and blocking, or let the reader of the answer wait",
             )
