@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from slackwater.errors import PlanError
 from slackwater.events import Element
 from slackwater.plan import nodes
 from slackwater.testing import histories, streams
-from slackwater.testing.visible import Log, anomalies, answer_of
+from slackwater.testing.visible import Log, State, anomalies, answer_of
 
 
 def _ways(case: Case) -> dict[str, sw.Query]:
@@ -186,3 +187,35 @@ def test_periods_that_are_none_are_refused() -> None:
             sw.Tokens(every)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="between the least and the most"):
         sw.Adaptive(first=5, least=10)
+    for first in (4.5, "few"):
+        with pytest.raises(PlanError, match="whole numbers"):
+            sw.Adaptive(first=first)  # type: ignore[arg-type]
+
+
+def test_a_period_may_be_any_whole_number() -> None:
+    s = sw.stream({"k": int}, name="s")
+    out = s.run({s: [sw.insert(t, 9, k=t) for t in range(4)]}, batch=1, by=sw.Tokens(np.int64(2)))  # type: ignore[arg-type]
+    assert [mark.said for mark in out.marks] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [State(3), State(-1), State(1, {"s": 3}), State(1, {"s": -1}), State(1, {}), State(1, {"t": 1})],
+)
+def test_a_log_that_contradicts_itself_is_refused(state: State) -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(0, 9, k=1), sw.insert(1, 9, k=2)]
+    with pytest.raises(PlanError, match="log"):
+        anomalies(Log({"s": told}, told, [state]), sw.INPUT_PREFIX_CONSISTENT, answer_of(s, s))
+
+
+def test_inputs_are_at_one_time_only_if_it_is_said_of_every_element() -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(0, 9, k=1), sw.insert(1, 9, k=2)]
+    level, answer = sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT, answer_of(s, s)
+    for times in ({}, {"s": [1]}):
+        with pytest.raises(PlanError, match="not known"):
+            anomalies(Log({"s": told}, told, [State(1, {"s": 1})], times), level, answer)
+    assert not anomalies(Log({"s": told}, told, [State(1, {"s": 1})], {"s": [1, 2]}), level, answer)
+    assert anomalies(Log({"s": told}, told, [State(1, {"s": 1})], {"s": [1, 1]}), level, answer)
+    assert anomalies(Log({"s": told}, told, [State(1, {"s": 2})], {"s": [1, 2]}), level, answer)

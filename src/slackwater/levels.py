@@ -131,9 +131,10 @@ class Adaptive:
     most: int = 1_000_000
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.first <= self.most:
+        least, first, most = map(_size, (self.least, self.first, self.most))
+        if not 1 <= least <= first <= most:
             raise PlanError(
-                "a period is between the least and the most",
+                "a period is between the least and the most, which are whole numbers of elements",
                 detail=f"least={self.least!r}, first={self.first!r}, most={self.most!r}",
             )
 

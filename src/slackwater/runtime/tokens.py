@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 
 from slackwater.events import Batch, Control
 from slackwater.levels import Adaptive, Tokens
@@ -89,10 +90,10 @@ class Metronome:
     def every(self) -> int:
         """Elements between two tokens, as things stand."""
         every = self.tokens.every
-        if isinstance(every, int):
-            return every
-        assert self.period is not None, "it is adapted"
-        return self.period.now
+        if isinstance(every, Adaptive):
+            assert self.period is not None, "it is adapted"
+            return self.period.now
+        return index(every)
 
     def is_due(self, elements: int) -> bool:
         """Whether it is time for a token, now that so many elements have entered."""

@@ -118,7 +118,9 @@ def answer_of(query: Query, *sources: Query) -> Answer:
 
 
 def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anomaly]:
-    """The visible states that do not keep a level."""
+    """The visible states that do not keep a level. A log that contradicts itself is refused."""
+    for state in log.visible:
+        _require_of_log(log, state)
     if level in (UPDATE_COMPLETE, INPUT_PREFIX_UPDATE_COMPLETE):
         if len(log.origins) != len(log.said):
             raise PlanError(
@@ -130,10 +132,12 @@ def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anom
         return [Anomaly(state, why) for state in log.visible if (why := find(log, state))]
     if level not in (INPUT_PREFIX_CONSISTENT, SYNCHRONIZED_INPUT_PREFIX_CONSISTENT):
         return []
-    if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT and set(log.times) != set(log.inputs):
+    arrived = {name: len(times) for name, times in log.times.items()}
+    entered = {name: len(told) for name, told in log.inputs.items()}
+    if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT and arrived != entered:
         raise PlanError(
             "whether inputs are at one time is not known",
-            detail=f"it is said when elements arrived of {sorted(log.times)}, of {sorted(log.inputs)}",
+            detail=f"elements that entered: {entered}; of which it is said when they arrived: {arrived}",
             hint="give the log times",
         )
     if answer is None:
@@ -145,6 +149,23 @@ def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anom
         if why:
             found.append(Anomaly(state, why))
     return found
+
+
+def _require_of_log(log: Log, state: State) -> None:
+    """Refuse a state of what was never said, or of a prefix that never entered."""
+    if not 0 <= state.said <= len(log.said):
+        raise PlanError(
+            f"a state after {state.said} elements is not in the log", detail=f"it has {len(log.said)}"
+        )
+    lengths = {name: len(told) for name, told in log.inputs.items()}
+    offsets = state.offsets
+    if offsets is not None and not (
+        offsets.keys() == lengths.keys() and all(0 <= offsets[name] <= lengths[name] for name in lengths)
+    ):
+        raise PlanError(
+            f"no prefix of the inputs has the offsets {dict(offsets)}",
+            detail=f"the log has so many elements of each: {lengths}",
+        )
 
 
 def _torn(log: Log, state: State) -> str:
