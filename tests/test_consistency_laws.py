@@ -165,6 +165,18 @@ def test_what_holds_rows_back_may_take_turns() -> None:
         assert not out.marks
 
 
+def test_what_a_short_memory_gives_up_is_missing_in_marked_states_as_it_is_when_drained() -> None:
+    s = sw.stream({"k": int}, name="s")
+    query = s.finalize(3).aggregate(n=sw.count())
+    told = [sw.insert(t, t + 3, k=t) for t in (1, 4, 12, 2, 14, 5)]
+    out = query.run({s: told}, batch=1, by=sw.Tokens(2), schedule=sw.Shuffled(1))
+    assert len(out.ledger)
+    assert out.as_history() != query.meaning({s: told})
+    assert [mark.offsets["s"] for mark in out.marks] == [2, 4, 6]
+    for mark in out.marks:
+        assert out.until(mark) == query.run({s: told[: mark.offsets["s"]]}, batch=1).as_history()
+
+
 @pytest.mark.parametrize(
     "asked",
     [
