@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.errors import PlanError
 from slackwater.events import Adjust, Element, Insert
 from slackwater.testing import histories, streams
 
@@ -36,6 +40,15 @@ def test_what_is_said_at_once_does_not_correct_itself() -> None:
 def test_nothing_said_is_neither() -> None:
     out = s.run({s: []})
     assert (out.changes, out.corrections, len(out.only(sw.CHANGES))) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("told", ["corrections", 5])
+def test_what_is_neither_is_refused(told: Any) -> None:
+    out = s.run({s: []})
+    with pytest.raises(PlanError, match="neither changes nor corrections"):
+        out.only(told)
+    with pytest.raises(PlanError, match="neither changes nor corrections"):
+        out.changelog(only=told)
 
 
 @given(data=st.data())

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.corrections import CORRECTIONS, Told, corrected
+from slackwater.errors import PlanError
 from slackwater.events import Batch, Element
 from slackwater.history import History
 from slackwater.ledger import Ledger
@@ -91,6 +92,10 @@ class Output:
 
     def only(self, told: Told) -> Batch:
         """The changes, or the corrections, in one batch."""
+        if not isinstance(told, Told):
+            raise PlanError(
+                f"{told!r} is neither changes nor corrections", hint="sw.CHANGES or sw.CORRECTIONS"
+            )
         is_correction = corrected(self._at_once())
         return self.as_batch().data().where(is_correction == (told is CORRECTIONS))
 
