@@ -8,7 +8,8 @@ same one; what speaks of two of them, or only of syncs from some time on, is dro
 What may still be completed by others is remembered, until what it says has been promised; the oldest is
 forgotten when there is much of it, and then less is promised. What groups by some columns (`of_columns`)
 hears promises about the others in the same way. Boxes are found by their *region*, what
-they say of the columns that are kept: what is told piece by piece costs no more where many are open. As
+they say of the columns that are kept; if that is one value of each, it is a point, and only what has the
+same values there is looked at: what is told piece by piece costs no more where many are open. As
 long as nothing can follow from them, boxes wait: mostly they are said as a whole before they matter.
 """
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from slackwater.columns import FEW, framed
+from slackwater.columns import FEW, framed, taken
 from slackwater.identity import row_ids
 from slackwater.operators.closing import about
 from slackwater.operators.coverage import covers
@@ -37,6 +38,7 @@ MOST_REGIONS = 100
 
 _Region = tuple[tuple[str, Pattern], ...]
 """what a box says of the columns that are kept"""
+_Names = tuple[str, ...]
 _Place = tuple[str, _Region]
 """the column of a box that is gone, and its region"""
 
@@ -47,6 +49,8 @@ class Apart:
 
     boxes: dict[_Place, list[Punctuation]] = field(default_factory=dict)
     """the last is the place of which something was told last"""
+    regions: dict[tuple[str, _Names | None], dict[_Region, None]] = field(default_factory=dict)
+    """of the boxes, by the column that is gone and, of points, the columns that are kept"""
     waiting: dict[_Place, list[Punctuation]] = field(default_factory=dict)
     """boxes that have not been compared with these yet, in the same order"""
     closings: list[Closings] = field(default_factory=list)
@@ -85,19 +89,47 @@ class Apart:
         told, others = _grown(told, self.boxes.pop(place, []), place[0], dtype)
         self._drop_elsewhere(told, place)
         self.boxes[place] = [*others, told]
+        column, region = place
+        self.regions.setdefault((column, _names(region)), {})[region] = None
         if _count(self.boxes) > MOST_BOXES:
             oldest = next(iter(self.boxes))
-            _put(self.boxes, oldest, self.boxes[oldest][1:])
+            self._put(oldest, self.boxes[oldest][1:])
+
+    def _put(self, place: _Place, left: list[Punctuation]) -> None:
+        """These are the boxes of a place now."""
+        _put(self.boxes, place, left)
+        if not left:
+            column, region = place
+            shape = column, _names(region)
+            del self.regions[shape][region]
+            if not self.regions[shape]:
+                del self.regions[shape]
+
+    def meeting(self, place: _Place) -> list[_Region]:
+        """The regions of boxes that may have something in common with one: no other points."""
+        column, region = place
+        point = dict(region) if _is_point(region) else None
+        found: list[_Region] = []
+        for (gone, names), regions in self.regions.items():
+            if gone != column:
+                continue
+            if point is None or names is None or not point.keys() >= set(names):
+                found += regions
+                continue
+            same = tuple((name, point[name]) for name in names)
+            found += [same] if same in regions else []
+        return found
 
     def _drop_elsewhere(self, told: Punctuation, place: _Place) -> None:
         """Drop boxes of other places that a box says: not of other values in the same columns."""
         column, region = place
         is_wide = not _is_point(region)
-        for other, boxes in list(self.boxes.items()):
-            if other[0] == column and (is_wide or len(other[1]) > len(region)):
-                _put(self.boxes, other, [box for box in boxes if not told.implies(box)])
+        for other in self.meeting(place):
+            boxes = self.boxes.get((column, other))
+            if boxes and (is_wide or len(other) > len(region)):
+                self._put((column, other), [box for box in boxes if not told.implies(box)])
 
-    def forget(self, told: Punctuation) -> None:
+    def forget(self, told: Promise) -> None:
         """Drop what this promise says."""
         self.forget_boxes(told)
         left = [each.where(~_says(told, each)) for each in self.closings]
@@ -109,7 +141,11 @@ class Apart:
             until = _said_until(told, [region for _, region in boxes])
             for place, time in zip(list(boxes), until, strict=True):
                 if time > BEGIN:
-                    _put(boxes, place, [box for box in boxes[place] if box.before > time])
+                    left = [box for box in boxes[place] if box.before > time]
+                    if boxes is self.boxes:
+                        self._put(place, left)
+                    else:
+                        _put(boxes, place, left)
 
 
 def _count(boxes: dict[_Place, list[Punctuation]]) -> int:
@@ -126,6 +162,11 @@ def _put(boxes: dict[_Place, list[Punctuation]], place: _Place, left: list[Punct
 
 def _place(box: Punctuation, column: str) -> _Place:
     return column, tuple(each for each in box.columns if each[0] != column)
+
+
+def _names(region: _Region) -> _Names | None:
+    """The columns of a point; None of what is none."""
+    return tuple(name for name, _ in region) if _is_point(region) else None
 
 
 def _is_point(region: Iterable[tuple[str, Pattern]]) -> bool:
@@ -151,7 +192,7 @@ def _said_until(told: Promise, regions: Sequence[_Region]) -> list[int]:
 
 def projected(
     apart: Apart, told: Sequence[Promise], kept: Collection[str], schema: pl.Schema
-) -> list[Punctuation]:
+) -> list[Promise]:
     """The promises about `kept` columns that follow from these and those that are remembered."""
     found: list[Punctuation] = []
     for promise in told:
@@ -170,13 +211,43 @@ def projected(
                 before = _covered_before([*parts, *more], schema[column])
                 if before is not None:
                     found.append(Punctuation(before, columns=each.columns))
-    said: list[Punctuation] = []
-    for follows in found:
-        if not any(other.implies(follows) for other in said):
-            said = [*(other for other in said if not follows.implies(other)), follows]
+    wide, points = _strongest(found)
+    said = [*wide, *Closings.of(points, schema)]
     for follows in said:
         apart.forget(follows)
     return said
+
+
+def _strongest(found: Iterable[Punctuation]) -> tuple[list[Punctuation], list[Punctuation]]:
+    """Those that no other one says; points apart, of which most say nothing of each other."""
+    wide: list[Punctuation] = []
+    points: dict[_Names, dict[_Region, Punctuation]] = {}
+    for follows in found:
+        names = _names(follows.columns)
+        if names is not None and names:
+            same = points.setdefault(names, {})
+            if follows.columns not in same or same[follows.columns].before < follows.before:
+                same[follows.columns] = follows
+        elif not any(other.implies(follows) for other in wide):
+            wide = [*(other for other in wide if not follows.implies(other)), follows]
+
+    def is_said(follows: Punctuation) -> bool:
+        """Whether a point of fewer columns says it."""
+        columns = dict(follows.columns)
+        for names, same in points.items():
+            if len(names) < len(columns) and columns.keys() >= set(names):
+                other = same.get(tuple((name, columns[name]) for name in names))
+                if other is not None and other.before >= follows.before:
+                    return True
+        return False
+
+    singles = [
+        each
+        for same in points.values()
+        for each in same.values()
+        if not is_said(each) and not any(other.implies(each) for other in wide)
+    ]
+    return [each for each in wide if not is_said(each)], singles
 
 
 def of_columns(
@@ -267,10 +338,12 @@ def _groups(closings: Closings, column: str, touched_from: int = 0) -> Iterator[
     number = row_ids(closings.keys.select(others)) if others else np.zeros(len(closings), dtype=np.int64)
     order = np.argsort(number, kind="stable")
     values = closings.keys[column].to_list()
-    for wanted in np.unique(number[touched_from:]).tolist():
-        start, stop = np.searchsorted(number[order], [wanted, wanted + 1])
+    touched = np.unique(number[touched_from:])
+    starts = np.searchsorted(number[order], touched)
+    stops = np.searchsorted(number[order], touched, side="right")
+    keys = taken(closings.keys.select(others), order[starts]).rows() if others else [()] * len(touched)
+    for start, stop, key in zip(starts.tolist(), stops.tolist(), keys, strict=True):
         rows = order[start:stop].tolist()
-        key = closings.keys.select(others).row(rows[0]) if others else ()
         region = Punctuation.of(
             INF, BEGIN, {name: Constant(value) for name, value in zip(others, key, strict=True)}
         )
@@ -283,9 +356,8 @@ def _others(apart: Apart, column: str, region: Punctuation, told: Promise) -> It
     Closings of the same columns are together, and what was told is among them if it is closings.
     """
     own = set(told.keys.columns) if isinstance(told, Closings) else set[str]()
-    for (gone, _), boxes in apart.boxes.items():
-        if gone == column:
-            yield from (_of_box(box, column) for box in boxes)
+    for met in apart.meeting((column, region.columns)):
+        yield from (_of_box(box, column) for box in apart.boxes[column, met])
     for closings in apart.closings:
         names = closings.keys.columns
         if column in names and set(names) != own:
@@ -312,9 +384,12 @@ def _covered_before(parts: _Parts, dtype: pl.DataType) -> int | None:
     return None
 
 
-def _says(told: Punctuation, closings: Closings) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _says(told: Promise, closings: Closings) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which of these a promise says."""
     if not told.speaks_only_of(closings.keys.columns):
         return np.zeros(len(closings), dtype=np.bool_)
-    said = told.matches_payload(closings.keys) & (closings.before <= told.before)
+    if isinstance(told, Closings):
+        said = closings.before <= told.frontier(closings.keys.select(told.keys.columns))
+    else:
+        said = told.matches_payload(closings.keys) & (closings.before <= told.before)
     return np.asarray(said)

@@ -1,0 +1,69 @@
+"""What follows of some columns from promises about others: against every payload of a small domain."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.operators.projection import MOST_BOXES, Apart, of_columns
+from slackwater.punctuations import Closings, Promise, Punctuation
+from slackwater.times import BEGIN
+
+SCHEMA = pl.Schema({"a": pl.Int64(), "b": pl.Int64(), "v": pl.Int64()})
+KEPT = ("a", "b")
+KEYS, VALUES = (0, 1, None), (-1, 0, 1, 2, 3, None)
+"""of which -1 and 3 stand for all below and above"""
+
+KEY = st.sampled_from([sw.ANY, 0, 1, None, sw.one_of(0, 1), sw.between(0, 1), sw.between(None, 0)])
+PIECE = st.sampled_from([
+    sw.between(None, 0), sw.between(None, 1), sw.between(1, None), sw.between(2, None), None, 0, 1,
+    sw.one_of(1, None), sw.ANY,
+])  # fmt: skip
+PROMISE = st.builds(
+    lambda before, a, b, v: sw.punctuation(before, a=a, b=b, v=v),
+    st.sampled_from([5, 9, None]), KEY, KEY, PIECE,
+)  # fmt: skip
+
+
+def _before(told: list[Punctuation], payload: tuple[int | None, ...]) -> int:
+    """Up to when one of them closes a payload."""
+    point = sw.punctuation(BEGIN + 1, **dict(zip(SCHEMA, payload, strict=True)))
+    return max((p.before for p in told if p.implies(point)), default=BEGIN)
+
+
+def _one_by_one(told: list[Promise]) -> list[Punctuation]:
+    return [one for each in told for one in (each if isinstance(each, Closings) else [each])]
+
+
+@given(parts=st.lists(st.lists(PROMISE, max_size=3), max_size=6))
+def test_of_a_key_it_is_promised_what_is_promised_of_all_its_values(
+    parts: list[list[Punctuation]],
+) -> None:
+    apart = Apart()
+    told: list[Punctuation] = []
+    found: list[Punctuation] = []
+    for part in parts:
+        told += part
+        found += _one_by_one(of_columns(apart, Closings.of(part, SCHEMA), KEPT, SCHEMA, BEGIN))
+    assert all(each.speaks_only_of(KEPT) for each in found)
+    for key in product(KEYS, KEYS):
+        true = min(_before(told, (*key, value)) for value in VALUES)
+        assert _before(found, (*key, 0)) == true, key
+
+
+@pytest.mark.parametrize("size", [1, 7, 700])
+def test_what_is_told_of_many_keys_is_found_of_each(size: int) -> None:
+    """Pieces of one key stand between those of others; no more are open than are remembered."""
+    apart, found = Apart(), list[Punctuation]()
+    for first in range(0, 2 * MOST_BOXES, size):
+        some = range(first, min(first + size, 2 * MOST_BOXES))
+        for piece in (sw.between(None, 0), sw.between(1, None), None):
+            told = Closings.of([sw.punctuation(a=key, v=piece) for key in some], SCHEMA)
+            found += _one_by_one(of_columns(apart, told, KEPT, SCHEMA, BEGIN))
+    assert found == [sw.punctuation(a=key) for key in range(2 * MOST_BOXES)]
+    assert not len(apart)
