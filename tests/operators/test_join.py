@@ -64,6 +64,19 @@ def test_an_end_that_moves_twice_within_a_batch_moves_once() -> None:
     assert list(out) == [sw.insert(0, 6, p="a")]
 
 
+def test_an_anti_join_shows_no_pairs_whose_columns_could_have_one_name() -> None:
+    a, b = (sw.stream({"k": str, "v": int}, name=name) for name in "ab")
+    both = a.join(b, on="k")
+    query = both.join(both.where(sw.col("v") > 1), on="k", how="anti")
+    given = {
+        a: [sw.insert(0, 9, k="x", v=1), sw.insert(0, 9, k="y", v=2)],
+        b: [sw.insert(2, 9, k=key, v=5) for key in "xy"],
+    }
+    for batch in (1, 10):
+        assert query.run(given, batch=batch).as_history() == query.meaning(given)
+    assert query.select("k").run(given).history().rows() == [("x", 2, 9)]
+
+
 KEYED_LEFT = sw.stream({"k": str, "l": str}, name="left")
 KEYED_RIGHT = sw.stream({"k": str, "r": str}, name="right")
 

@@ -70,7 +70,11 @@ class Pairs:
         where = self.node.where
         formula = None if where is None else Formula(where, self.node.pair_schema, "join where")
         object.__setattr__(self, "where", formula)
-        every = self._named(self.node.pair_schema)
+        if formula is None and self.node.how == "anti":
+            # nobody looks at pairs, whose columns may have the same names
+            every = Columns(list(self.node.left.schema), {})
+        else:
+            every = self._named(self.node.pair_schema)
         object.__setattr__(self, "every", every)
         # something has to say how many rows there are
         object.__setattr__(self, "shown", self._named(self.read) if self.read else every)
