@@ -17,16 +17,24 @@ def test_an_array_comes_back_in_another_shape() -> None:
     first = spares.empty(MANY, 2)
     place = first.ctypes.data
     spares.give_back(first)
-    again = spares.filled(7, MANY + 5)
+    again = spares.filled(7, 2 * MANY - 5)
     assert again.ctypes.data == place
-    assert again.shape == (MANY + 5,)
+    assert again.shape == (2 * MANY - 5,)
     assert (again == 7).all()
     # the whole of it
     spares.give_back(again)
     assert spares.empty(2 * MANY).ctypes.data == place
 
 
-@pytest.mark.parametrize("needed", [MANY + 1, MANY // 2 - 1, 3])
+def test_there_is_some_room_for_the_next_time() -> None:
+    spares = Spares()
+    first = spares.empty(MANY)
+    place = first.ctypes.data
+    spares.give_back(first)
+    assert spares.empty(MANY + MANY // 8).ctypes.data == place
+
+
+@pytest.mark.parametrize("needed", [2 * MANY, MANY // 2 + 1, 3])
 def test_one_that_is_too_small_or_far_too_large_does_not(needed: int) -> None:
     spares = Spares()
     first = spares.empty(MANY)

@@ -19,7 +19,8 @@ def test_two_keys() -> None:
     hashes = np.array([8, 1, 1, -2])
     place = kernel.places(key, 2)
     assert place.tolist() == [1, 0, 2, 3]
-    own, events = kernel.arranged(place, key, vs, vs + 1, hashes, 100)
+    events = np.empty((len(key), kernel.COLUMNS), dtype=np.int64)
+    own = kernel.arranged(place, key, vs, vs + 1, hashes, 100, events)
     assert own.tolist() == [0, 1, 1, 1]
     rows = [(9, 10, 1, 101), (3, 4, 1, 102), (5, 6, -2, 103), (5, 6, 8, 100)]
     assert [tuple(event) for event in events.tolist()] == rows
@@ -34,7 +35,8 @@ def test_any_order(keys: int, late: int) -> None:
     vs = np.arange(count) // 2 + random.integers(0, late + 1, count)
     # the extremes, too
     hashes = random.choice(np.array([-(2**63), -1, 0, 2**63 - 1]), count)
-    own, events = kernel.arranged(_places(key, keys), key, vs, vs + 9, hashes, 0)
+    events = np.empty((count, kernel.COLUMNS), dtype=np.int64)
+    own = kernel.arranged(_places(key, keys), key, vs, vs + 9, hashes, 0, events)
     order = np.lexsort((hashes, vs, key))
     assert np.array_equal(own, key[order])
     assert np.array_equal(events, np.stack([vs, vs + 9, hashes, np.arange(count)], axis=1)[order])
