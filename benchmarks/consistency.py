@@ -43,7 +43,7 @@ from examples import bank
 from rich.console import Console
 
 import slackwater as sw
-from benchmarks.merge_report import Report, Trend, yes
+from benchmarks.report import Report, Trend, yes
 from slackwater.events import Batch
 from slackwater.levels import Method, method_for
 from slackwater.plan.nodes import Source

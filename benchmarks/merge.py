@@ -36,8 +36,8 @@ from rich.console import Console
 
 from benchmarks.merge_applications import figure_8, figure_9, figure_10
 from benchmarks.merge_behaviour import figure_2, figure_3, figure_4, figure_5, figure_6, figure_7
-from benchmarks.merge_report import Report, Trend, yes
 from benchmarks.merging import ELEMENTS, TURNS, Generator, Ints, Script, in_step, in_turn, measure
+from benchmarks.report import Report, Trend, yes
 from slackwater.events import Batch
 
 

@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow.compute as pc
 
 import slackwater as sw
-from benchmarks.merge_report import Lines, Report, Trend
 from benchmarks.merging import RATE, Floats, Generator, Ints, Merging, pieces
+from benchmarks.report import Lines, Report, Trend
 from slackwater.events import Batch, Placed
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.schedules import Fair

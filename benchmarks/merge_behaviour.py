@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 import slackwater as sw
-from benchmarks.merge_report import Report, Trend, mb, rate
 from benchmarks.merging import (
     CLEANSED,
     INPUTS,
@@ -35,6 +34,7 @@ from benchmarks.merging import (
     modified,
     pieces,
 )
+from benchmarks.report import Report, Trend, mb, rate
 from slackwater.events import Batch
 
 

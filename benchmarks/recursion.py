@@ -32,10 +32,10 @@ from pathlib import Path
 import matplotlib as mpl
 from rich.console import Console
 
-from benchmarks.merge_report import Report, Trend, yes
 from benchmarks.recursion_behaviour import disorder, inactivity, lulls
 from benchmarks.recursion_graphs import hub, packages
 from benchmarks.recursion_throughput import figure_5_1, stages
+from benchmarks.report import Report, Trend, yes
 
 ELEMENTS = 200_000
 

@@ -16,8 +16,8 @@ import numpy as np
 
 import slackwater as sw
 import slackwater.state
-from benchmarks.merge_report import Report, Trend
 from benchmarks.recursing import BATCH, GAP, Seen, Tosses, observed
+from benchmarks.report import Report, Trend
 from slackwater.speculation import Speculation
 
 WAYS: Mapping[str, Speculation] = {

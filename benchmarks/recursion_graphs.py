@@ -16,8 +16,8 @@ from statistics import median
 import networkx as nx
 
 import slackwater as sw
-from benchmarks.merge_report import Report, Trend
 from benchmarks.packages import STATUS, Registry, link, needed, read, wanted
+from benchmarks.report import Report, Trend
 from slackwater.events import Batch
 from slackwater.times import INF
 

@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 
 import slackwater as sw
-from benchmarks.merge_report import Report, Trend
 from benchmarks.merging import TURNS
 from benchmarks.recursing import GAP, Tosses, given, rules, steps, tossed, tosses, ways, whole
+from benchmarks.report import Report, Trend
 from slackwater.events import Batch
 from slackwater.punctuations import Punctuation
 from slackwater.runtime.dataflow import Dataflow
