@@ -261,8 +261,9 @@ def figure_5b(report: Report) -> list[Trend]:
     )  # fmt: skip
     lines = {"latency": latency, "longest latency": most, "delay": delay, "cumulative": cumulative}
     report.draw(
-        "5b-period", "elements between tokens (log)", "multiples of the lowest cumulative latency",
-        {n: (periods, [each[p] / base for p in periods]) for n, each in lines.items()}, log=True,
+        "5b-period", "elements between tokens (log)", "multiples of the lowest cumulative latency (log)",
+        {n: (periods, [each[p] / base for p in periods]) for n, each in lines.items()},
+        log=True, log_y=True,
     )  # fmt: skip
     valley = cumulative[periods[0]] > 1.2 * base and cumulative[periods[-1]] > 1.2 * base
     return [

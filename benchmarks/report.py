@@ -45,7 +45,15 @@ class Report:
         self.console.print(table)
 
     def draw(
-        self, name: str, x: str, y: str, lines: Lines, *, log: bool = False, marker: str = "o-"
+        self,
+        name: str,
+        x: str,
+        y: str,
+        lines: Lines,
+        *,
+        log: bool = False,
+        log_y: bool = False,
+        marker: str = "o-",
     ) -> None:
         """Lines over one axis, as a PNG."""
         self.place.mkdir(parents=True, exist_ok=True)
@@ -55,7 +63,10 @@ class Report:
         axes.set(xlabel=x, ylabel=y, title=name.replace("-", " "))
         if log:
             axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
+        if log_y:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
         axes.legend()
         axes.grid(alpha=0.3)
         figure.savefig(self.place / f"{self.series}-{name}.png", dpi=130)
