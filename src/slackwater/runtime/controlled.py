@@ -85,7 +85,7 @@ class Emitter:
         arrival = self.line.popleft()
         self.emitted.append(self.emitted[-1] + arrival.elements)
         if self.heeded is not None:
-            self.heeded.enters(self.place, arrival.batches)
+            self.heeded.enters(self.place, len(self.emitted) - 1, arrival.batches)
         else:
             for batch in arrival.batches:
                 for queue in self.entrances:
@@ -167,6 +167,7 @@ class Controlled:
             for place, source in enumerate(sources)
         }
         self._names = [source.stream_name for source in sources]
+        self.output.arrivals = {each.name: each.emitted for each in self._emitters.values()}
         self._edges = {
             source: Edge(source, on_invalid, self.output.ledger, self._dataflow.consequences)
             for source in sources
@@ -300,11 +301,10 @@ class Controlled:
     def _heed(self, said: Sequence[Batch], heeded: Heeded) -> None:
         """All that is said in one turn follows from one arrival."""
         for batch in said:
-            label = heeded.current
-            self._shown.say(batch, (self._names[label.origin], label.number))
+            origin, number, _, _ = heeded.current
+            self._shown.say(batch, (self._names[origin], number))
         if heeded.is_due and heeded.is_right():
-            prefix = zip(self._emitters.values(), heeded.latest, strict=False)
-            self._shown.mark({emitter.name: emitter.emitted[latest] for emitter, latest in prefix})
+            self._shown.mark(heeded.latest)
 
     def _is_quiet(self) -> bool:
         return not any(operator.ready for operator in self._operators)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -19,10 +19,14 @@ from slackwater.rows import changelog
 from slackwater.times import BEGIN, INF, Times
 from slackwater.validity import StreamProperties
 
-__all__ = ["Mark", "Origin", "Output"]
+__all__ = ["Mark", "Origin", "Output", "Prefix"]
 
 Origin: TypeAlias = tuple[str, int]
 """an input, and which of its arrivals: what something is actively derived from"""
+
+
+Prefix: TypeAlias = Mapping[str, int] | Sequence[int]
+"""how many elements of each input; or how many of its arrivals, in the order of the inputs"""
 
 
 class Mark(NamedTuple):
@@ -60,8 +64,10 @@ class Output:
         self.ignored: Promises | None = None
         """which payloads are of no interest any more, if anybody has said so"""
         self._ends: list[int] = []
-        self.marks: list[Mark] = []
-        """the states that are known to be right, where a level of consistency is kept"""
+        self.marked: list[tuple[int, Prefix, int | None]] = []
+        """the marks as they were made: nearly every row may be a right state, and few are read"""
+        self.arrivals: Mapping[str, Sequence[int]] = {}
+        """of each input, how many elements there are in its first arrivals, if marks count these"""
         self.origins: list[tuple[int, Origin]] = []
         """where labels are heeded: what comes behind so many elements is actively derived from there"""
 
@@ -69,6 +75,18 @@ class Output:
         """One more batch."""
         self.batches.append(batch)
         self.promised.add(p.control for p in batch.controls)
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The states that are known to be right, where a level of consistency is kept."""
+        return [Mark(said, self._offsets(prefix), token) for said, prefix, token in self.marked]
+
+    def _offsets(self, prefix: Prefix) -> Mapping[str, int]:
+        if isinstance(prefix, Mapping):
+            return prefix
+        # there is none, where the level speaks of no prefix
+        known = zip(self.arrivals.items(), prefix, strict=False)
+        return {name: elements[latest] for (name, elements), latest in known}
 
     @property
     def settled_until(self) -> int:

@@ -8,12 +8,11 @@ Paper 5 section 4 (buffering, or annotation).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slackwater.events import Batch
 from slackwater.levels import HELD, Showing
-from slackwater.runtime.output import Mark, Origin, Output
+from slackwater.runtime.output import Origin, Output, Prefix
 
 __all__ = ["Shown"]
 
@@ -34,14 +33,14 @@ class Shown:
         else:
             self._show(batch, origin)
 
-    def mark(self, offsets: Mapping[str, int], token: int | None = None) -> None:
+    def mark(self, prefix: Prefix, token: int | None = None) -> None:
         """Now the output is right."""
-        for batch, origin in self.waiting:
-            self._show(batch, origin)
-        self.waiting.clear()
         if self.showing is HELD:
+            for batch, origin in self.waiting:
+                self._show(batch, origin)
+            self.waiting.clear()
             self.output.ends_here()
-        self.output.marks.append(Mark(self.said, offsets, token))
+        self.output.marked.append((self.said, prefix, token))
 
     def _show(self, batch: Batch, origin: Origin | None) -> None:
         self.output.append(batch)
