@@ -342,3 +342,25 @@ def test_of_many_copies_some_may_be_missing_where_gaps_are_allowed() -> None:
     [entry] = running.output.ledger
     assert entry.reason == "missing"
     assert running.output.settled_until == 60
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_nobody_is_judged_by_what_a_faulty_leader_has_decided(algorithm: Any) -> None:
+    """b lacks the event, and is set aside; the others had not come to its end."""
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    running = sw.merge(a, b, c, algorithm=algorithm, policy=policy).open()
+    for stream, element in [
+        (a, sw.insert(1, 17, p="A")), (c, sw.insert(1, 17, p="A")), (a, sw.cti(3)), (b, sw.cti(25)),
+        (a, sw.adjust(1, 17, 50, p="A")), (a, sw.cti(26)), (c, sw.adjust(1, 17, 50, p="A")),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    [entry] = running.output.ledger
+    assert "an event is missing" in entry.detail
+    assert "quarantined: 1" in entry.detail
+    # remembered until they have promised past it
+    assert running.describe()[-1].state.state_rows == 1
+    running.push(a, [sw.adjust(1, 50, 40, p="A"), sw.cti(41)])
+    running.push(c, [sw.adjust(1, 50, 40, p="A"), sw.cti(41)])
+    assert running.describe()[-1].state.state_rows == 0
+    assert len(running.output.ledger) == 1
+    assert running.output.history().rows() == [("A", 1, 17)]

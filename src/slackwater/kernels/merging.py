@@ -10,7 +10,10 @@ of that payload this is the output's cti, where it is further.
 A node of which the output says nothing any more is *over*: it lacks the event for good, or the event
 has ended behind its cti. It is kept as long as some input says otherwise of it, to tell whether that
 input comes round or contradicts what was promised. Where the output lacks the event it is a *ghost*, and
-`lacks` is the earliest end that would contradict: the output has none that ends there or later.
+`lacks` is the earliest end that would contradict: the output has none that ends there or later. Where
+the furthest input lacked an event that was half frozen, the output's end is nobody's word: it is *left
+standing* (`lacks` is INF). Inputs that have told it are not judged, whatever they say, and the node is
+kept until each of them has promised past the end that it gives.
 
 Paper 2 section IV-D, errata 18 and 20.
 """
@@ -23,7 +26,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["agree", "enter", "first_out_of_order", "frozen_to", "judge", "present", "take_in"]
+__all__ = [
+    "agree", "enter", "first_out_of_order", "frozen_to", "is_standing", "judge", "present", "take_in",
+]  # fmt: skip
 
 BEGIN, INF = np.int64(-(2**63)), np.int64(2**63 - 1)
 # who may show an insert, and an adjust
@@ -86,6 +91,12 @@ def frozen_to(stable, front, node):
 def is_over(start, end, frozen):
     """Whether the output, which gives an event that end, has promised all that it says of it."""
     return start < frozen and (end < frozen or frozen == INF)
+
+
+@njit(cache=True, inline="always")
+def is_standing(start, end, lacks):
+    """Whether the end that the output gives an event that is over is nobody's word."""
+    return end > start and lacks == INF
 
 
 @njit(cache=True)
@@ -178,7 +189,9 @@ def agree(
         if is_over(start, before, frozen):
             continue
         done = False
-        if end == start:
+        # an end that is behind the cti before was judged, unless it need not be true
+        lacking = end == start or (half_frozen and end < frozen)
+        if lacking:
             if not half_frozen:
                 if before > start:
                     out[node] = start
@@ -200,7 +213,6 @@ def agree(
                 wrong_node[n_wrong], wrong_port[n_wrong], wrong[n_wrong] = node, port, LACKS
                 n_wrong += 1
         else:
-            # an end that is behind the cti before was judged
             done = end < until or until == INF
             if end != before and (done or before < until):
                 out[node] = end
@@ -210,11 +222,14 @@ def agree(
             final, due[node], held = out[node], INF, False
             for other in range(inputs.shape[1]):
                 theirs = inputs[node, other]
-                if other == port or not attached[other] or theirs == start or theirs == final:
-                    continue
-                if end == start:
+                if lacking:
                     # nobody has said that it ends there for good, so nobody is held to it
-                    inputs[node, other] = final
+                    if theirs > start and until < INF:
+                        behind_node[n_behind], behind_port[n_behind] = node, other
+                        n_behind += 1
+                        lacks[node], held = INF, True
+                    continue
+                if other == port or not attached[other] or theirs == start or theirs == final:
                     continue
                 if theirs < doubted[other]:
                     # it need not be true, and nobody asks whether it is
@@ -266,6 +281,16 @@ def judge(
                 # taken back, or it was frozen so before
                 agrees = end == start or end < lacks[node]
                 differs = start < told and lacks[node] <= told
+            elif is_standing(start, final, lacks[node]):
+                if end > start and end >= told:
+                    kept[n_kept] = node
+                    n_kept += 1
+                    continue
+                inputs[node, port] = start
+                if present(inputs, node, start, attached) == 0:
+                    dead[node] = True
+                    died[0] += 1
+                continue
             else:
                 agrees = end == start or end == final
                 differs = min(end, final) < told

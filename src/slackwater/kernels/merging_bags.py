@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from slackwater.kernels.merging import ANYONE, ENDS, HAS, LACKS, frozen_to, is_over
+from slackwater.kernels.merging import ANYONE, ENDS, HAS, LACKS, frozen_to, is_over, is_standing
 
-__all__ = ["absorb", "agree", "clear_all", "copy", "judge", "show"]
+__all__ = ["absorb", "agree", "clear_all", "copy", "judge", "release", "show"]
 
 INF = np.int64(2**63 - 1)
 END, COPIES, NEXT = 0, 1, 2
@@ -330,21 +330,37 @@ def _has_more(pool, heads, node, other):
 
 
 @njit(cache=True)
-def is_settled(pool, heads, totals, node, attached):
-    """Whether no input says otherwise of an event that is over than the output."""
+def is_settled(pool, heads, totals, node, attached, standing):
+    """Whether no input says otherwise of an event that is over than the output.
+
+    Where that was left standing: whether all have promised past what they say of it.
+    """
     for other in range(len(attached)):
-        if attached[other] and totals[node, other] > 0 and _has_more(pool, heads, node, other):
+        says = attached[other] and totals[node, other] > 0
+        if says and (standing or _has_more(pool, heads, node, other)):
             return False
     return True
 
 
 @njit(cache=True)
-def all_settled(nodes, pool, facts, heads, totals, attached):
+def all_settled(nodes, vs, lacks, pool, facts, heads, totals, attached):
     """Of which of these nodes, which are over, that is so."""
     found = np.empty(len(nodes), dtype=np.bool_)
     for i in range(len(nodes)):
-        found[i] = is_settled(pool, heads, totals, nodes[i], attached)
+        node = nodes[i]
+        final = _last(pool, heads[node, totals.shape[1] - 1], vs[node])
+        standing = is_standing(vs[node], final, lacks[node])
+        found[i] = is_settled(pool, heads, totals, node, attached, standing)
     return found
+
+
+@njit(cache=True)
+def release(nodes, vs, stables, pool, facts, heads, totals):
+    """Of these nodes, which were left standing: inputs that have promised past all they say are done."""
+    for i in range(len(nodes)):
+        for other in range(len(stables)):
+            if _last(pool, heads[nodes[i], other], vs[nodes[i]]) < stables[other]:
+                clear(pool, facts, heads, totals, nodes[i], other)
 
 
 @njit(cache=True)
@@ -423,8 +439,11 @@ def agree(
             for other in range(out):
                 if lacking or failed:
                     # nobody has said that they end there for good, so nobody is held to it
-                    break
-                if other != port and attached[other] and _has_more(pool, heads, node, other):
+                    if totals[node, other] > 0 and until < INF:
+                        behind_node[n_behind], behind_port[n_behind] = node, other
+                        n_behind += 1
+                        lacks[node], held = INF, True
+                elif other != port and attached[other] and _has_more(pool, heads, node, other):
                     behind_node[n_behind], behind_port[n_behind] = node, other
                     n_behind += 1
                     held = True
@@ -464,6 +483,16 @@ def judge(
         final = _last(pool, heads[node, out], start)
         if is_over(start, final, stable):
             last = _last(pool, heads[node, port], start)
+            if is_standing(start, final, lacks[node]):
+                if last >= told and totals[node, port] > 0:
+                    kept[n_kept] = node
+                    n_kept += 1
+                    continue
+                clear(pool, facts, heads, totals, node, port)
+                if is_settled(pool, heads, totals, node, attached, True):
+                    dead[node] = True
+                    died[0] += 1
+                continue
             if final == start:
                 differs = last > start and last >= lacks[node] and last >= doubted
                 rule = HAS if differs and start < told and lacks[node] <= told else -1
@@ -484,7 +513,7 @@ def judge(
                 if _has_more(pool, heads, node, port):
                     # it need not be true
                     clear(pool, facts, heads, totals, node, port)
-                if is_settled(pool, heads, totals, node, attached):
+                if is_settled(pool, heads, totals, node, attached, False):
                     dead[node] = True
                     died[0] += 1
             continue

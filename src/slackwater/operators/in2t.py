@@ -163,6 +163,11 @@ class In2t:
         those = wrong[:n_wrong], accused[:n_wrong], rule[:n_wrong]
         found = self._taken_as_told(state, inputs, *those, until=until)
         if n_wrong:
+            standing = wrong[:n_wrong][rule[:n_wrong] == kernel.LACKS]
+            # who has promised past what it says of them is done
+            theirs = state.ends[standing]
+            done = theirs < inputs.stable
+            state.ends[standing] = np.where(done, events.vs[standing][:, None], theirs)
             self._let_go(state, inputs, np.unique(wrong[:n_wrong]), until)
         return rows, found
 
@@ -199,6 +204,10 @@ class In2t:
             if (node, port) in told:
                 continue
             found.append(self._wrong(state, inputs, node, port, rule=rule, until=until))
+            if rule == kernel.LACKS:
+                # which is so once
+                told.update((node, each) for each in found[-1].against)
+                continue
             for each in found[-1].against:
                 state.ends[node, each] = state.out[node]
                 told.add((node, each))
@@ -210,7 +219,10 @@ class In2t:
         starts, final, theirs = state.events.vs[nodes], state.out[nodes], state.ends[nodes]
         frozen = np.maximum(state.events.frozen(inputs.out)[nodes], until)
         over = (starts < frozen) & ((final < frozen) | (frozen == INF))
-        differs = (theirs > starts[:, None]) & (theirs != final[:, None]) & inputs.attached
+        # to what was left standing nobody is held, nor done with it by saying so
+        standing = (final > starts) & (state.events.lacks[nodes] == INF)
+        theirs_differ = (theirs != final[:, None]) | standing[:, None]
+        differs = (theirs > starts[:, None]) & theirs_differ & inputs.attached
         state.events.bury(nodes[over & ~differs.any(axis=1)])
 
     @staticmethod

@@ -189,6 +189,10 @@ class In3t:
             self._wrong(state, inputs, node, port, why)
             for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
         ]
+        standing = wrong[:n_wrong][events.lacks[wrong[:n_wrong]] == INF]
+        if len(standing):
+            kernel.release(standing, events.vs, inputs.stable, *state.chains)
+            self._bury_settled(state, inputs, standing)
         return rows, found
 
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
@@ -225,7 +229,13 @@ class In3t:
         starts, frozen = state.events.vs[nodes], state.events.frozen(inputs.out)[nodes]
         last = kernel.last_ends(nodes, starts, *state.chains)
         over = nodes[(starts < frozen) & ((last < frozen) | (frozen == INF)) & ~state.events.dead[nodes]]
-        state.events.bury(over[kernel.all_settled(over, *state.chains, inputs.attached)])
+        In3t._bury_settled(state, inputs, over)
+
+    @staticmethod
+    def _bury_settled(state: State, inputs: Inputs, nodes: Ints) -> None:
+        events = state.events
+        settled = kernel.all_settled(nodes, events.vs, events.lacks, *state.chains, inputs.attached)
+        events.bury(nodes[settled])
 
     @staticmethod
     def _wrong(state: State, inputs: Inputs, node: int, port: int, rule: int) -> Wrong:
