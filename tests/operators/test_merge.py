@@ -364,3 +364,34 @@ def test_nobody_is_judged_by_what_a_faulty_leader_has_decided(algorithm: Any) ->
     assert running.describe()[-1].state.state_rows == 0
     assert len(running.output.ledger) == 1
     assert running.output.history().rows() == [("A", 1, 17)]
+
+
+def test_who_led_with_gaps_does_not_decide_what_others_say() -> None:
+    """y lacks a copy, and leads; x, which has all, is not stopped, nor is what y says forgotten."""
+    x, y = (sw.stream(SCHEMA, name=name) for name in "xy")
+    running = sw.merge(x, y, policy=sw.merge_policy(gaps=True)).open()
+    for stream, element in [
+        (x, sw.insert(2, 12, p="A")), (x, sw.insert(2, 15, p="A")), (x, sw.cti(5)),
+        (x, sw.adjust(2, 15, 6, p="A")), (x, sw.adjust(2, 12, 8, p="A")),
+        (y, sw.insert(2, 8, p="A")), (y, sw.cti(9)), (x, sw.cti(sw.INF)),
+    ]:  # fmt: skip
+        running.push(stream, [element])
+    assert {entry.reason for entry in running.output.ledger} == {"missing"}
+    assert running.output.history().rows() == [("A", 2, 8), ("A", 2, 12)]
+    assert running.describe()[-1].state.state_rows == 0
+
+
+def test_another_end_is_no_gap_where_each_event_is_told_once() -> None:
+    once = sw.StreamProperties(vs_payload_key=True, insert_only=True)
+    for properties, stops in ((once, True), (sw.StreamProperties(vs_payload_key=True), False)):
+        x, y = (sw.stream(SCHEMA, name=name, properties=properties) for name in "xy")
+        running = sw.merge(x, y, policy=sw.merge_policy(gaps=True)).open()
+        running.push(y, [sw.insert(1, 9, p="A")])
+        running.push(x, [sw.insert(1, 50, p="A"), sw.cti(20)])
+        if stops:
+            with pytest.raises(SlackwaterError, match="another end"):
+                running.push(y, [sw.cti(15)])
+            continue
+        running.push(y, [sw.cti(15)])
+        [entry] = running.output.ledger
+        assert entry.reason == "missing"

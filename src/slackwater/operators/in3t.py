@@ -28,7 +28,7 @@ import polars as pl
 from slackwater.events import Batch
 from slackwater.kernels import merging_bags as kernel
 from slackwater.merging import MergePolicy
-from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
+from slackwater.operators.inputs import Inputs, Ints, Mask, Wrong, whose
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
@@ -48,6 +48,8 @@ class State:
     facts: Ints = field(default_factory=lambda: np.array([-1, 0]))
     heads: Ints = field(init=False)
     totals: Ints = field(init=False)
+    noted: Mask = field(init=False)
+    """by event and input: of which it is written down that something is missing"""
     size: int = 0
     """so many nodes have chains"""
 
@@ -55,16 +57,19 @@ class State:
         self.heads, self.totals = (
             np.empty((0, self.events.inputs + 1), dtype=np.int64) for _ in range(2)
         )
+        self.noted = np.empty((0, self.events.inputs), dtype=np.bool_)
 
     def begin(self, first_new: int, ghosts: Ints) -> None:
         """Nobody has these."""
         room = len(self.events.vs)
         if room > len(self.heads):
-            self.heads, self.totals = enlarged(self.heads, room), enlarged(self.totals, room)
+            self.heads, self.totals, self.noted = (
+                enlarged(array, room) for array in (self.heads, self.totals, self.noted)
+            )
         # what some of the ghosts were before they died
         kernel.clear_all(*self.chains, ghosts[ghosts < self.size], 0, self.totals.shape[1])
         for nodes in (slice(first_new, self.events.size), ghosts):
-            self.heads[nodes], self.totals[nodes] = -1, 0
+            self.heads[nodes], self.totals[nodes], self.noted[nodes] = -1, 0, False
         self.size = self.events.size
 
     def reserve(self, links: int) -> None:
@@ -95,7 +100,9 @@ class State:
         packed = self.events.packed()
         if packed is not None:
             kernel.clear_all(*self.chains, dead, 0, self.totals.shape[1])
-            self.heads, self.totals = (kept_of(array, *packed) for array in (self.heads, self.totals))
+            self.heads, self.totals, self.noted = (
+                kept_of(array, *packed) for array in (self.heads, self.totals, self.noted)
+            )
             self.size = self.events.size
 
 
@@ -116,6 +123,7 @@ class In3t:
         for name, none in (("heads", -1), ("totals", 0)):
             before = getattr(state, name)
             setattr(state, name, np.insert(before, before.shape[1] - 1, none, axis=1))
+        state.noted = np.insert(state.noted, state.noted.shape[1], False, axis=1)
 
     def rows(self, state: State) -> int:
         """How many events are remembered."""
@@ -188,6 +196,7 @@ class In3t:
         found = [
             self._wrong(state, inputs, node, port, why)
             for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
+            if not self._is_noted(state, node, port)
         ]
         standing = wrong[:n_wrong][events.lacks[wrong[:n_wrong]] == INF]
         if len(standing):
@@ -214,22 +223,40 @@ class In3t:
             events.behind[port].append(kept[:n_kept])
         found = []
         for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True):
+            if self._is_noted(state, node, port):
+                continue
             found.append(self._wrong(state, inputs, node, port, why))
-            for each in found[-1].against:
+            for each in () if self.policy.gaps else found[-1].against:
                 # it is taken to say what the output does from now on, so that it is told once
                 state.reserve(int(state.totals[node, -1]))
                 kernel.copy(*state.chains, node, inputs.count, each)
         if n_wrong:
+            if self.policy.gaps:
+                # what it says of those that are not over still counts
+                over = self._over(state, inputs, wrong[:n_wrong])
+                kernel.clear_all(*state.chains, over, port, port + 1)
             self._let_go(state, inputs, wrong[:n_wrong])
+        return found
+
+    def _is_noted(self, state: State, node: int, port: int) -> bool:
+        """Whether that was said before of an input with gaps, which keeps what it says; now it is."""
+        before = bool(state.noted[node, port])
+        state.noted[node, port] = self.policy.gaps
+        return before
+
+    @staticmethod
+    def _over(state: State, inputs: Inputs, nodes: Ints) -> Ints:
+        """Those of these nodes of which the output has promised all that it says."""
+        starts, frozen = state.events.vs[nodes], state.events.frozen(inputs.out)[nodes]
+        last = kernel.last_ends(nodes, starts, *state.chains)
+        over = (starts < frozen) & ((last < frozen) | (frozen == INF)) & ~state.events.dead[nodes]
+        found: Ints = nodes[over]
         return found
 
     @staticmethod
     def _let_go(state: State, inputs: Inputs, nodes: Ints) -> None:
         """Of these nodes, those that are over and of which nobody says otherwise are done with."""
-        starts, frozen = state.events.vs[nodes], state.events.frozen(inputs.out)[nodes]
-        last = kernel.last_ends(nodes, starts, *state.chains)
-        over = nodes[(starts < frozen) & ((last < frozen) | (frozen == INF)) & ~state.events.dead[nodes]]
-        In3t._bury_settled(state, inputs, over)
+        In3t._bury_settled(state, inputs, In3t._over(state, inputs, nodes))
 
     @staticmethod
     def _bury_settled(state: State, inputs: Inputs, nodes: Ints) -> None:
@@ -257,6 +284,7 @@ class In3t:
         events, size = state.events, state.events.size
         kernel.clear_all(*state.chains, np.flatnonzero(state.totals[:size, port]), port, port + 1)
         events.behind[port] = []
+        state.noted[:size, port] = False
         self._let_go(state, inputs, np.arange(size))
 
 

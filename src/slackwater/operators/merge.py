@@ -129,9 +129,15 @@ class Merge:
     node: nodes.Merge
     latency: OutputLatency = OutputLatency.EAGER
     index: Index = field(init=False)
+    may_lack_adjusts: bool = field(init=False)
+    """whether another end of an event is a gap as well: not where each event is told once"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", _index_of(self.node, self.latency))
+        known = infer(self.node, self.latency)
+        once = not isinstance(self.index, In3t)
+        once = once and all(known[stream].insert_only for stream in self.node.streams)
+        object.__setattr__(self, "may_lack_adjusts", self.node.policy.gaps and not once)
 
     def open(self) -> State:
         """All inputs attached, nothing told; of a replicated stream there are none yet."""
@@ -180,6 +186,11 @@ class Merge:
             inputs.reach(until)
             said.append(rows)
             given_up += self._given_up(state, wrong)
+            # who had promised as much before it was complete may not promise again
+            for other in np.flatnonzero(inputs.stable >= until).tolist():
+                if other != port and inputs.attached[other]:
+                    wrong = self.index.judge(state.index, inputs, other, int(inputs.stable[other]))
+                    given_up += self._given_up(state, wrong)
         if not said:
             return Answer(given_up=tuple(given_up) or None)
         promises: list[Promise] = [Punctuation(inputs.out)]
@@ -255,7 +266,7 @@ class Merge:
         for each in wrong:
             [element] = each.row
             who = called(each.against)
-            if each.is_missing and policy.gaps:
+            if self.may_lack_adjusts or (each.is_missing and policy.gaps):
                 found.append(GivenUp(each.row, "missing", (f"input {who}: {each.detail}",)))
                 continue
             if policy.contradiction is not QUARANTINE:
