@@ -4,8 +4,9 @@ Both read the same Parquet files, so many per trigger that TRIGGERS=1 takes in a
 Runs take turns, five times, after four that do not count: by then Java has compiled what it needs, for
 both. Before each of them Java is made to collect its garbage: else who comes next pays for it. What is
 reported is the median of the ratios: of the time in triggers (Spark's triggerExecution, added up), which
-is what Spark divides the rows by to give processedRowsPerSecond, and so is throughput; and beside it of
-the whole query, its start and its end included, of which there is one for however many rows.
+is what Spark divides the rows by to give processedRowsPerSecond; and of the whole query, its start and
+its end included, of which there is one for however many rows. Until 18 November 2026 the whole query was
+what was held against the limits.
 Every answer of the last turn is compared, row by row, with one that polars computes from all files.
 Each comparison has a process, and a Java, of its own.
 
