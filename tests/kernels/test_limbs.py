@@ -154,6 +154,23 @@ def test_a_negative_limb_and_one_that_carries():
         assert limbs.quotients(total, np.array([1])).tolist() == [exact]
 
 
+@given(
+    st.integers(-(2**62), 2**62) | st.integers(-(2**21), 2**21),
+    st.integers(-(2**62), 2**62) | st.integers(-(2**53), 2**53),
+    st.integers(1, 2**31 - 1),
+)
+@example(2**20 - 1, 2**52 - 1, 3)
+@example(-(2**20) + 1, -(2**52) + 1, 7)
+@example(2**20, 2**52, 3)
+@example(-(2**62), 0, 3)
+@example(1, -(2**32), 5)
+def test_the_quotient_of_two_limbs(high: int, low: int, count: int):
+    # sums of pieces, which may be of either sign, and longer than the pieces were
+    total = limbs.Limbs(np.array([[low, high]]), np.array([0, 1]), np.array([0, 1]))
+    exact = Fraction(low + (high << limbs.BITS), count)
+    assert same(limbs.quotients(total, np.array([count])), nearest(exact))
+
+
 def test_what_is_not_present_is_zero():
     present = np.array([True, False])
     wide = pl.Series([2**64, None], dtype=pl.Int128)

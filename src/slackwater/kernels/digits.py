@@ -36,6 +36,8 @@ _LARGEST = 971
 _ZERO, _ONE, _BITS, _MASK = np.uint64(0), np.uint64(1), np.uint64(_DIGIT), np.uint64(2**_DIGIT - 1)
 _HALF_WORD = np.uint64(2**63)
 _FULL = np.uint64(2**53)
+_LOW, _HIGH = np.int64(2**52), np.int64(2**20)
+"""two limbs that are nearer to zero stand for a number below 2**53, which is a float"""
 
 
 @njit(cache=True)
@@ -154,12 +156,22 @@ def quotients(sums, columns, limbs, count, units, out):
     """Sums in these columns, which stand for these limbs in ascending order, divided.
 
     By the counts, one for each row, and by the units.
+
+    Where both numbers are floats as they are, so is their quotient, rounded once: most integers are.
     """
+    in_reach = len(units) == 0 and limbs[0] == 0 and limbs[-1] < 2
     behind = _BEHIND + 1 + len(units)
     low = limbs[0]
     # what is carried from the last limb needs a digit, too
     digits = np.zeros(behind + limbs[-1] - low + 2, dtype=np.uint64)
     for i in range(len(sums)):
+        if in_reach:
+            first = sums[i, columns[0]]
+            second = np.int64(0) if len(limbs) == 1 else sums[i, columns[1]]
+            # not by abs, which is negative of the least integer
+            if -_LOW < first < _LOW and -_HIGH < second < _HIGH:
+                out[i] = float(first + (second << _DIGIT)) / float(count[i])
+                continue
         digits[:behind] = _ZERO
         negative = _carry(sums, i, columns, limbs, low, digits, behind)
         has_rest = _divide(digits, count[i])
