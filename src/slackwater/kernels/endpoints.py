@@ -81,8 +81,8 @@ _LEAST_ROOM = 2
 FEW_ENTRIES = 64
 """are moved whenever one before them goes"""
 _FEW = 24
-_TRIED = 4096
-"""so many rows show whether their changes meet"""
+_WARM, _TRIED = 2048, 4096
+"""rows up to the second of these show whether their changes meet, as it were with the table full"""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _AHEAD = 8
 """rounds between fetching a place and going there"""
@@ -103,11 +103,13 @@ def spread(
     hash of key and time; one that meets its like there is added to it. Where that is rare, it is given
     up. It needs changes without labels.
     """
-    n = f = met = 0
+    n = f = met = before = 0
     at_label, width = labels.shape[1], weights.shape[1]
     looks = len(seen) > 0
     for i in range(len(key)):
-        if i == _TRIED and 4 * met < n + f:
+        if i == _WARM:
+            met, before = 0, n + f
+        if i == _TRIED and 4 * met < n + f - before:
             looks = False
         start, old, new = vs[i], old_ve[i], new_ve[i]
         if old == new:
