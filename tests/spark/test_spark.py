@@ -271,3 +271,24 @@ def test_rows_of_windows_are_added_up_where_they_are_read(spark: Any, tmp_path: 
     assert handle.progress.rows_in == 8_000
     log = [path.stat().st_size for path in tmp_path.rglob("*.parcels")]
     assert sum(log) < whole.estimated_size() / 2
+
+
+def test_spark_makes_code_of_a_plan_once(spark: Any, tmp_path: Path) -> None:
+    # else Java compiles in every batch, which costs a short trigger more than its work does
+    query, directory = QUERIES["two stages"], tmp_path / "in"
+    directory.mkdir()
+    handle = query.start(
+        spark,
+        {s: sw.read_files(str(directory), vs="vs", per_batch=1)},
+        checkpoint=str(tmp_path / "checkpoint"),
+    )
+    made: list[int] = []
+    table = pl.DataFrame({"k": [1, 2], "v": [0.5, 1.5], "vs": [1, 2]})
+    for number in range(3):
+        table.write_parquet(directory / f"{number}.parquet")
+        handle.process_all_available()
+        metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+        made.append(metrics.METRIC_COMPILATION_TIME().getCount())
+    assert handle.progress.batch == 2
+    handle.stop()
+    assert made[1] == made[2], "the third batch had the code of the second"

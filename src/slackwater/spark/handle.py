@@ -61,6 +61,7 @@ from slackwater.spark.beforehand import (
     require_trigger,
     require_types,
 )
+from slackwater.spark.clock import tell_tasks, time_of
 from slackwater.spark.control import Controls, Feedback, Telling, beats
 from slackwater.spark.declared import declared
 from slackwater.spark.failure import failure_of
@@ -503,7 +504,10 @@ def start(
     tells = None if feedback_to is None else Feedback(_telling(spark, feedback_to))
     handle = SparkQuery(program, settings, sink, facts["query"], spoken, feedback=tells)
 
+    offsets = Directory(f"{checkpoint}/spark/offsets")
+
     def write(frame: DataFrame, batch: int) -> None:
+        tell_tasks(spark, time_of(offsets, batch))
         with sink.published(frame, program.schema) as left:
             parcels = [p for rows in left.toArrow().to_batches() for p in from_arrow(rows)]
         handle.take_in(batch, parcels)

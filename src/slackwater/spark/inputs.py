@@ -35,6 +35,7 @@ from slackwater.plan.nodes import Source
 from slackwater.punctuations import Punctuation
 from slackwater.rows import Committed, Files, Form, Unread
 from slackwater.spark import kafka_source
+from slackwater.spark.clock import batch_of_task
 from slackwater.spark.commits import COMMITS, read_commit
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
@@ -151,9 +152,8 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
         task = f"{context.partitionId():010d}"
         combiner = None
         if combining is not None:
-            number = context.getLocalProperty("streaming.sql.batchId")
-            promised = None if number is None else Store(root).promised(name, int(number))
-            combiner = Combiner(combining, promised)
+            batch, _ = batch_of_task(context)
+            combiner = Combiner(combining, Store(root).promised(name, batch))
         # files and topics are read in their order
         sending = Dispatch(to, buckets, task, ordered=frame is not None, combiner=combiner)
         ledger = Ledger()

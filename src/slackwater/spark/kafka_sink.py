@@ -36,6 +36,7 @@ from slackwater.plan.nodes import Node
 from slackwater.punctuations import Punctuation, is_of_payloads
 from slackwater.rows import changelog
 from slackwater.spark import kafka
+from slackwater.spark.clock import batch_of_task
 from slackwater.spark.news import ANSWER, is_answer
 from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
 from slackwater.times import BEGIN
@@ -224,7 +225,7 @@ def _writing(records_of: _Records, schema: pl.Schema) -> Rewrites:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        batch, _ = batch_of_task(context)
         query = context.getLocalProperty("sql.streaming.queryId")
         assert query is not None, "Spark says which query it is"
         by_partition: dict[int, list[Parcel]] = {}

@@ -24,6 +24,7 @@ from slackwater.distributed.program import Program
 from slackwater.distributed.store import Place
 from slackwater.plan.nodes import Source
 from slackwater.rows import Committed, Files, Unread
+from slackwater.spark.clock import batch_of_task
 from slackwater.spark.inputs import all_files, dispatching, dispatching_each, frame_of
 from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
 from slackwater.spark.receiving import Rewrites, Sink
@@ -61,8 +62,7 @@ def lowered(
 ) -> DataFrame:
     """The parcels for the sink, as a streaming DataFrame; `beside` are parcels that are no rows."""
     dispatched = [*beside, *_dispatched(spark, program, inputs, settings)]
-    now = f.unix_micros(f.current_timestamp())
-    parcels: DataFrame = reduce(DataFrame.unionByName, dispatched).withColumn("now", now)
+    parcels: DataFrame = reduce(DataFrame.unionByName, dispatched)
     pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
     for number in range(1, len(program.cut.stages) + 1):
         run = _stage(number, pickled, settings)
@@ -137,12 +137,9 @@ def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
         bucket = context.partitionId()
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        batch, now = batch_of_task(context)
         mine: list[pa.RecordBatch] = []
-        now = 0
         for rows in batches:
-            # all rows of a batch tell its time, also those for others
-            now = max(now, pc.max(rows.column("now")).as_py() or 0)
             here = pc.equal(rows.column("stage"), number)
             if pc.all(here).as_py():
                 mine.append(_plain(rows))

@@ -26,6 +26,7 @@ from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
 from slackwater.rows import changelog
+from slackwater.spark.clock import batch_of_task
 from slackwater.spark.commits import COMMITS, Commit, aligned, at_token, commits_in, read_commit
 from slackwater.spark.news import WRITTEN, is_answer, news_parcel
 from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
@@ -50,7 +51,7 @@ class Parquet(Sink):
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context = TaskContext.get()
             assert context is not None, "this runs in tasks"
-            number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+            number, _ = batch_of_task(context)
             answer: list[Batch] = []
             for rows in batches:
                 parcels = from_arrow(rows)
