@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pyspark import SparkContext
 
 import slackwater as sw
 from slackwater.distributed.program import program_of
@@ -147,6 +148,62 @@ def test_what_no_parcel_carries_is_refused_wherever_it_would_travel() -> None:
         require_types(program_of(rows.select("k").node, buckets=2), sinks.Memory())
     with pytest.raises(sw.PlanError, match="column 'c' has a type that a stream cannot carry"):
         sw.stream({"c": pl.List(pl.Struct({"a": pl.Object}))})
+
+
+def _answered(spark: Any, place: Path, **other: Any) -> Any:
+    """A query over a file, as far as it comes, with something else than the first time."""
+    given: dict[str, Any] = {"directory": "in", "vs": "vs", "sink": sinks.Console(), **other}
+    rows = sw.read_files(str(place / given["directory"]), vs=given["vs"])
+    handle = s.start(spark, {s: rows}, checkpoint=str(place / "checkpoint"), sink=given["sink"])
+    handle.process_all_available()
+    handle.stop()
+    return handle
+
+
+def test_what_goes_on_reads_what_it_has_read(spark: Any, tmp_path: Path) -> None:
+    for name in ("in", "elsewhere"):
+        (tmp_path / name / "below").mkdir(parents=True)
+        table = pl.DataFrame({"k": [1], "vs": [5], "other": [7]})
+        table.write_parquet(tmp_path / name / "0.parquet")
+        table.write_parquet(tmp_path / name / "below" / "1.parquet")
+    assert _answered(spark, tmp_path).progress.rows_in == 2, "files below it are read, too"
+    for other, told in (
+        ({"directory": "elsewhere"}, "/elsewhere (vs='vs')"),
+        ({"vs": "other"}, "/in (vs='other')"),
+    ):
+        with pytest.raises(sw.PlanError, match="other inputs, or with another sink") as refused:
+            _answered(spark, tmp_path, **other)
+        assert refused.value.detail.startswith("'s': was parquet files in ")
+        assert refused.value.detail.endswith(told)
+        assert refused.value.hint
+    assert _answered(spark, tmp_path).progress.rows_in == 2
+
+
+def test_an_answer_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pl.DataFrame({"k": [1], "vs": [5]}).write_parquet(tmp_path / "in" / "0.parquet")
+    one, other = (sinks.Delta(table=str(tmp_path / name)) for name in ("one", "other"))
+    _answered(spark, tmp_path, sink=one)
+    with pytest.raises(sw.PlanError, match="another sink") as refused:
+        _answered(spark, tmp_path, sink=other)
+    assert "was the Delta table" in refused.value.detail
+    _answered(spark, tmp_path, sink=one)
+    topics = [sinks.Kafka(servers="localhost:9092", topic=name) for name in ("one", "other")]
+    assert topics[0].place != topics[1].place
+
+
+def test_with_its_spark_a_query_has_ended(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    rows = sw.read_files(str(tmp_path / "in"), vs="vs")
+    handle = s.start(spark, {s: rows}, checkpoint=str(tmp_path / "checkpoint"))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(SparkContext, "_active_spark_context", None)
+        handle.stop()
+        assert handle.spark_query.isActive, "nobody was asked to stop it"
+    handle.stop()
+    assert not handle.spark_query.isActive
 
 
 def test_what_has_lost_its_offsets_is_refused(tmp_path: Path) -> None:

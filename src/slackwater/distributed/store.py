@@ -106,11 +106,17 @@ class Store:
 
     # what wrote it
 
-    def fitting(self, program: Program, beside: Sequence[str] = ()) -> dict[str, Any]:
+    def fitting(
+        self,
+        program: Program,
+        beside: Sequence[str] = (),
+        places: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
         """What is to be written down of a program that may begin here, or go on; else refuse.
 
-        `beside` are the inputs that are no streams of the plan. "query" is its name, for sinks: the one
-        that it has already, if it goes on.
+        `beside` are the inputs that are no streams of the plan; `places` say where each stream comes
+        from and how it is read, and where the answer goes, if that must stay the same. "query" is its
+        name, for sinks: the one that it has already, if it goes on.
         """
         mine: dict[str, Any] = {
             "fingerprint": program.fingerprint,
@@ -118,6 +124,7 @@ class Store:
             "buckets": program.buckets,
             "on_invalid": program.on_invalid.value,
             "beside": [*beside],
+            "places": dict(places or {}),
         }
         theirs = self._program()
         if theirs is None:
@@ -131,6 +138,7 @@ class Store:
                 hint="restore the plan, or start anew with another checkpoint",
             )
         self._require_as_many(theirs, mine)
+        self._require_same_places(theirs, mine)
         if theirs["on_invalid"] != mine["on_invalid"]:
             self._require_lenient(program)
         return {**mine, "query": theirs["query"]}
@@ -151,6 +159,22 @@ class Store:
             detail=f"was: {was}; is: {now}",
             hint="turnable=, feedback=, heartbeat= as they were, or start anew with another checkpoint",
         )
+
+    def _require_same_places(self, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+        """What was read of an input was read of that one; what was answered so far is at that place."""
+        # earlier versions have not written it
+        was, now = theirs.get("places", {}), mine["places"]
+        others = [
+            f"{what}: was {was[what]}; is {now[what]}"
+            for what in now
+            if was.get(what, now[what]) != now[what]
+        ]
+        if others and self.last_record() is not None:
+            raise PlanError(
+                "the checkpoint was written with other inputs, or with another sink",
+                detail="; ".join(others),
+                hint="give what the query had, or start anew with another checkpoint",
+            )
 
     @staticmethod
     def _require_lenient(program: Program) -> None:

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import polars as pl
@@ -32,6 +33,7 @@ from slackwater.spark.receiving import Sink
 from slackwater.topics import Kafka
 
 __all__ = [
+    "places_of",
     "require_at_rest",
     "require_buckets",
     "require_inputs",
@@ -198,6 +200,36 @@ def require_at_rest(spark: SparkSession, checkpoint: str) -> None:
             detail=checkpoint,
             hint="stop() it first; another query wants a checkpoint of its own",
         )
+
+
+def places_of(
+    inputs: Mapping[Source, Unread], sink: Sink, resolved: Callable[[str], str]
+) -> dict[str, str]:
+    """Where each stream comes from and how its rows are read, and where the answer goes.
+
+    A query that goes on needs the same ones: Spark remembers what it has read by the names of files, or
+    by the offsets of topics, whatever it is told to read now.
+    """
+    places = {repr(source.stream_name): _place_of(given, resolved) for source, given in inputs.items()}
+    return {**places, "the answer": sink.place} if sink.place else places
+
+
+def _place_of(given: Unread, resolved: Callable[[str], str]) -> str:
+    match given.frame:
+        case Files(directory, kind):
+            place = f"{kind} files in {resolved(directory)}"
+        case Committed(directory):
+            place = f"answers in {resolved(directory)}"
+        case Kafka() as topics:
+            names = ", ".join(topics.topics) if topics.pattern is None else f"like {topics.pattern}"
+            place = f"{topics.value} in topics {names}"
+        case _:
+            place = "a DataFrame"
+    columns = {each.name: getattr(given.form, each.name) for each in fields(given.form)}
+    told = [
+        f"{name}={value!r}" for name, value in {**columns, "partition": given.partition}.items() if value
+    ]
+    return f"{place} ({', '.join(told)})"
 
 
 def require_offsets(store: Store, checkpoint: str) -> None:

@@ -41,6 +41,11 @@ class Delta(Keyed):
         """With the table as the whole cluster knows it."""
         return replace(self, table=place(self.table))
 
+    @property
+    def place(self) -> str:
+        """The table: a batch without changes leaves no trace there."""
+        return f"the Delta table {self.table}"
+
     def opened(self, at: Opening) -> Receiver:
         """The table, if it can hold such rows."""
         _require_types(at.program.schema)

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -50,6 +51,7 @@ from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.runtime.output import Output
 from slackwater.runtime.run import without_time
 from slackwater.spark.beforehand import (
+    places_of,
     require_at_rest,
     require_buckets,
     require_inputs,
@@ -416,7 +418,10 @@ class SparkQuery:
             raise failure_of(problem) from problem
 
     def stop(self) -> None:
-        """End it; it can be taken up again from its checkpoint."""
+        """End it; it can be taken up again from its checkpoint. With its Spark it has ended already."""
+        context = SparkContext._active_spark_context
+        if context is None or context.applicationId != self._settings.run:
+            return
         self.spark_query.stop()
         assert self._watch is not None, "it was started"
         self._watch.join()
@@ -487,7 +492,9 @@ def start(
         "feedback from a topic": isinstance(feedback, Topic),
         "a heartbeat": heartbeat is not None,
     }
-    facts = store.fitting(program, [name for name, enters in entering.items() if enters])
+    beside_streams = [name for name, enters in entering.items() if enters]
+    places = places_of(inputs, sink, lambda place: _resolved(spark, place))
+    facts = store.fitting(program, beside_streams, places)
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
     spoken = Spoken()

@@ -100,6 +100,9 @@ def frame_of(spark: SparkSession, given: Unread) -> DataFrame:
     place = given.frame.directory
     if isinstance(given.frame, Committed):
         place = f"{place}/{COMMITS}"
+    else:
+        # else Spark takes directories in it for partitions, which it refuses or does not read
+        reader = reader.option("recursiveFileLookup", "true")
     try:
         return reader.load(place).select("path", "modificationTime")
     except AnalysisException as problem:

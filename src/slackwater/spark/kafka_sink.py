@@ -100,6 +100,11 @@ class Kafka(Sink):
         root = super().plan(root)
         return latest(root, self.key) if self.view else root
 
+    @property
+    def place(self) -> str:
+        """The topic, and what its records are."""
+        return f"the topic {self.topic}, {'a view' if self.view else 'a changelog'} as {self.value}"
+
     def prepared(self, spark: SparkSession, schema: pl.Schema, root: str) -> Sink:
         """The same, with the topic's number of partitions."""
         for name in self.key:

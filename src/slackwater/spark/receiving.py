@@ -82,6 +82,11 @@ class Sink:
         """The same sink with places as the whole cluster knows them."""
         return self
 
+    @property
+    def place(self) -> str:
+        """Where the answer is, if the sink cannot see by itself that it was there so far; or nothing."""
+        return ""
+
     def prepared(self, spark: SparkSession, schema: pl.Schema, root: str) -> Sink:
         """The same sink, ready for a query with such an answer and with its store there."""
         return self
