@@ -23,21 +23,17 @@ It needs matplotlib, which is in the extra `demo`.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import polars as pl
-from rich.console import Console
 
 from benchmarks.merge_applications import figure_8, figure_9, figure_10
 from benchmarks.merge_behaviour import figure_2, figure_3, figure_4, figure_5, figure_6, figure_7
 from benchmarks.merging import ELEMENTS, TURNS, Generator, Ints, Script, in_step, in_turn, measure
-from benchmarks.report import Report, Trend, yes
+from benchmarks.report import Figure, Report, Trend, experiments, yes
 from slackwater.events import Batch
 
 
@@ -107,7 +103,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-FIGURES: dict[str, Callable[[Report], list[Trend]]] = {
+FIGURES: dict[str, Figure] = {
     "2": figure_2,
     "3": figure_3,
     "4": figure_4,
@@ -121,27 +117,7 @@ FIGURES: dict[str, Callable[[Report], list[Trend]]] = {
 }
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description="The experiments of paper 2, section VI.")
-    options.add_argument("figure", nargs="*", help=" ".join(FIGURES), metavar="figure")
-    options.add_argument("--elements", type=int, default=ELEMENTS, help="of a stream")
-    options.add_argument("--figures", type=Path, default=Path("figures"), help="where they go")
-    given = options.parse_args()
-    if unknown := set(given.figure) - set(FIGURES):
-        options.error(f"there is no figure {unknown.pop()}")
-    report = Report(Console(width=130), given.figures, given.elements)
-    trends = []
-    for name in given.figure or FIGURES:
-        start = time.monotonic()
-        trends += FIGURES[name](report)
-        report.console.print(f"[dim]{name}: {time.monotonic() - start:.0f} s[/dim]")
-    report.table(
-        f"Our trend against the paper's; {given.elements:,} elements",
-        ["figure", "paper", "here", "within"],
-        [[each.figure, each.paper, each.ours, yes(met=each.met)] for each in trends],
-    )
-
-
 if __name__ == "__main__":
-    mpl.use("Agg")
-    main()
+    experiments(
+        "The experiments of paper 2, section VI.", FIGURES, ELEMENTS, "of a stream", series="merge"
+    )

@@ -24,22 +24,14 @@ It needs matplotlib, which is in the extra `demo`, and networkx, a development d
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
-from pathlib import Path
-
-import matplotlib as mpl
-from rich.console import Console
-
 from benchmarks.recursion_behaviour import disorder, inactivity, lulls
 from benchmarks.recursion_graphs import hub, packages
 from benchmarks.recursion_throughput import figure_5_1, stages
-from benchmarks.report import Report, Trend, yes
+from benchmarks.report import Figure, experiments
 
 ELEMENTS = 200_000
 
-FIGURES: dict[str, Callable[[Report], list[Trend]]] = {
+FIGURES: dict[str, Figure] = {
     "5.1": figure_5_1,
     "disorder": disorder,
     "inactivity": inactivity,
@@ -50,27 +42,11 @@ FIGURES: dict[str, Callable[[Report], list[Trend]]] = {
 }
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description="The experiments of paper 3, section 5.")
-    options.add_argument("figure", nargs="*", help=" ".join(FIGURES), metavar="figure")
-    options.add_argument("--elements", type=int, default=ELEMENTS, help="tosses, for 5.1")
-    options.add_argument("--figures", type=Path, default=Path("figures"), help="where they go")
-    given = options.parse_args()
-    if unknown := set(given.figure) - set(FIGURES):
-        options.error(f"there is no figure {unknown.pop()}")
-    report = Report(Console(width=130), given.figures, given.elements, "recursion")
-    trends = []
-    for name in given.figure or FIGURES:
-        start = time.monotonic()
-        trends += FIGURES[name](report)
-        report.console.print(f"[dim]{name}: {time.monotonic() - start:.0f} s[/dim]")
-    report.table(
-        f"Our trend against the paper's; {given.elements:,} elements",
-        ["figure", "paper", "here", "within"],
-        [[each.figure, each.paper, each.ours, yes(met=each.met)] for each in trends],
-    )
-
-
 if __name__ == "__main__":
-    mpl.use("Agg")
-    main()
+    experiments(
+        "The experiments of paper 3, section 5.",
+        FIGURES,
+        ELEMENTS,
+        "tosses, for 5.1",
+        series="recursion",
+    )

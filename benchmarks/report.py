@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import argparse
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import matplotlib as mpl
 from matplotlib import pyplot as plt
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +35,7 @@ class Report:
     console: Console
     place: Path
     elements: int
-    series: str = "merge"
+    series: str
     """what names of figures begin with"""
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -71,6 +74,36 @@ class Report:
         axes.grid(alpha=0.3)
         figure.savefig(self.place / f"{self.series}-{name}.png", dpi=130)
         plt.close(figure)
+
+
+Figure: TypeAlias = Callable[[Report], list[Trend]]
+
+
+def experiments(
+    about: str, figures: Mapping[str, Figure], elements: int, of: str, *, series: str
+) -> None:
+    """Run those that are named on the command line, or all; then say what was found beside the paper."""
+    options = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("figure", nargs="*", help=" ".join(figures), metavar="figure")
+    options.add_argument("--elements", type=int, default=elements, help=of)
+    options.add_argument("--figures", type=Path, default=Path("figures"), help="where they go")
+    given = options.parse_args()
+    if unknown := set(given.figure) - set(figures):
+        options.error(f"there is no figure {unknown.pop()}")
+    mpl.use("Agg")
+    report = Report(Console(width=130), given.figures, given.elements, series)
+    trends = []
+    for name in given.figure or figures:
+        start = time.monotonic()
+        trends += figures[name](report)
+        report.console.print(f"[dim]{name}: {time.monotonic() - start:.0f} s[/dim]")
+    report.table(
+        f"Our trend against the paper's; {given.elements:,} elements",
+        ["figure", "paper", "here", "within"],
+        [[each.figure, each.paper, each.ours, yes(met=each.met)] for each in trends],
+    )
 
 
 def mb(size: float) -> str:
