@@ -40,7 +40,7 @@ from slackwater.spark.commits import COMMITS, read_commit
 from slackwater.spark.news import ledger_parcel
 from slackwater.spark.reading import ANY_AGE, Reading
 from slackwater.spark.receiving import Rewrites
-from slackwater.spark.workers import settle_in
+from slackwater.spark.workers import promptly, settle_in
 from slackwater.tables import read_table
 from slackwater.topics import Kafka
 
@@ -125,7 +125,7 @@ def dispatching_each(each: Sequence[Rewrites]) -> Rewrites:
     """What a task does with the files of several sources: it reads one source after the other."""
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = [*batches]
+        names = [*promptly(batches)]
         for number, one in enumerate(each):
             own = [some.filter(pc.equal(some.column(_WHICH), number)) for some in names]
             if any(some.num_rows for some in own):
@@ -150,6 +150,7 @@ def dispatching(source: Source, given: Unread, program: Program, root: str) -> R
 
     def dispatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle_in()
+        batches = promptly(batches)
         context = TaskContext.get()
         assert context is not None, "this runs in tasks"
         task = f"{context.partitionId():010d}"

@@ -39,6 +39,7 @@ from slackwater.spark import kafka
 from slackwater.spark.clock import batch_of_task
 from slackwater.spark.news import ANSWER, is_answer
 from slackwater.spark.receiving import Delivery, Opening, Receiver, Rewrites, Sink
+from slackwater.spark.workers import promptly
 from slackwater.times import BEGIN
 
 __all__ = ["Kafka"]
@@ -234,7 +235,7 @@ def _writing(records_of: _Records, schema: pl.Schema) -> Rewrites:
         query = context.getLocalProperty("sql.streaming.queryId")
         assert query is not None, "Spark says which query it is"
         by_partition: dict[int, list[Parcel]] = {}
-        for rows in batches:
+        for rows in promptly(batches):
             for parcel in from_arrow(rows):
                 by_partition.setdefault(parcel.bucket, []).append(parcel)
         for partition, parcels in by_partition.items():

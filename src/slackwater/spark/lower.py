@@ -28,7 +28,7 @@ from slackwater.spark.clock import batch_of_task
 from slackwater.spark.inputs import all_files, dispatching, dispatching_each, frame_of
 from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
 from slackwater.spark.receiving import Rewrites, Sink
-from slackwater.spark.workers import settle_in
+from slackwater.spark.workers import promptly, settle_in
 
 __all__ = ["OBSERVED", "Settings", "lowered"]
 
@@ -139,7 +139,7 @@ def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
         bucket = context.partitionId()
         batch, now = batch_of_task(context)
         mine: list[pa.RecordBatch] = []
-        for rows in batches:
+        for rows in promptly(batches):
             here = pc.equal(rows.column("stage"), number)
             if pc.all(here).as_py():
                 mine.append(_plain(rows))
