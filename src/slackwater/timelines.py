@@ -93,6 +93,8 @@ class Timelines:
     labels: int = 0
     results: int = 0
     horizon: int = BEGIN
+    endless: bool = False
+    """all endpoints are shown, and an end at INF is none: what is open behind the last does not end"""
     slabs: Ints = field(default_factory=lambda: np.zeros((0, endpoints.SLAB), dtype=np.int64))
     # the pool of entries
     top: int = 0
@@ -199,7 +201,8 @@ class Timelines:
             key, labels, added = weights
             many = rows.rows >= _MANY_ROWS and not self.labels
             seen = np.full(_SEEN if many else 0, -1)
-            n, f = kernel.spread(key, *times, labels, added, self.horizon, near, far, seen)
+            limits = self.horizon, self.endless
+            n, f = kernel.spread(key, *times, labels, added, *limits, near, far, seen)
             self.changes_since += n + f
             if f:
                 self._postpone(far[:f])

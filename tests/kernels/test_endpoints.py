@@ -22,7 +22,7 @@ def _changes(rows: Ints, weights: Ints, horizon: int, slots: int) -> tuple[Ints,
     near, far = (np.empty((2 * len(rows), width), dtype=np.int64) for _ in range(2))
     labels = np.empty((len(rows), 0), dtype=np.int64)
     columns = (np.ascontiguousarray(column) for column in rows.T)
-    n, f = kernel.spread(*columns, labels, weights, horizon, near, far, np.full(slots, -1))
+    n, f = kernel.spread(*columns, labels, weights, horizon, False, near, far, np.full(slots, -1))
     return _summed(near[:n]), _summed(far[:f]), n + f
 
 

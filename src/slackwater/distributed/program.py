@@ -31,7 +31,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 15
+STATE_VERSION = 16
 """of what buckets remember; another one cannot be read"""
 
 

@@ -18,6 +18,8 @@ Endpoints up to the horizon are *entries*, kept per key in a slab of a common po
 beyond it are *pending*: changes in a calendar, which become entries when the horizon reaches them (the
 papers' POS and ECQ). A row is shown from an entry to the next one; of the last entry, which is
 still open at the horizon, either nothing is shown (beyond what had been shown before) or [vs, INF).
+Where the horizon is INF from the beginning on, an end at INF need not be an entry (`endless`): a row
+that is the last one and still open does not end, and a row that never ends takes one entry, not two.
 
 - refs is separate from the count: an endpoint where as many events end as begin is still one
   (erratum 1).
@@ -92,6 +94,7 @@ _AHEAD = 8
 def spread(
     key, vs, old_ve, new_ve, labels, weights,  # rows
     horizon,
+    endless,  # what ends at INF has no endpoint there
     near, far,  # room for two changes per row in each
     seen,  # all -1; as many as a power of two, or none
 ):  # fmt: skip
@@ -125,6 +128,8 @@ def spread(
             (first, first_refs, first_sign),
             (second, second_refs, second_sign),
         ):
+            if endless and time == INF:
+                continue
             if looks:
                 mixed = (np.uint64(time) * _MIX + np.uint64(key[i])) * _MIX
                 slot = (mixed >> np.uint64(32)) & np.uint64(len(seen) - 1)

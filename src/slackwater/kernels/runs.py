@@ -7,7 +7,7 @@ within each other like brackets: the copy that began last ends first.
 
 What is shown of the runs depends on the output latency:
 
-    EAGER     all of them
+    EAGER     all of them; what ends at INF has no entry there
     ORDERLY   those that begin up to the watermark; with their end if it is certain, else without end
     PERFECT   all, cut where the key is shown up to
 
@@ -191,18 +191,17 @@ def _changes(
     was = _brackets(rule, entries, low, first, before, *was)
     was = _brackets(rule, scratch, s, s + n_old, before, *was)
     now = _brackets(rule, entries, low, rest, after, *now)
-    if mode == EAGER:
-        _close(rule, entries, rest, end, old, old_stack, was[1], was[2], new, new_stack, now[2])
-    else:
+    if mode != EAGER:
         was = _brackets(rule, entries, rest, end, before, *was)
         now = _brackets(rule, entries, rest, end, after, *now)
     # of the runs from before, those whose end has moved
     i = min(was[2], now[2])
     if old_until != new_until:
         i = np.int64(0)
-    if mode != EAGER:
-        old[i : was[2], _TO] = old_until
-        new[i : now[2], _TO] = new_until
+    old[i : was[2], _TO] = old_until
+    new[i : now[2], _TO] = new_until
+    if mode == EAGER:
+        _close(rule, entries, rest, end, old, old_stack, was[1], was[2], new, new_stack, now[2])
     _find_starts(rule, entries, base, low, depth, i, old, new)
     olds = _with_early(old, was[0], n_early_old)
     news = _with_early(new, now[0], n_early_new)
@@ -250,7 +249,13 @@ def _early(rule, start, watermark, entries, low, first, scratch, s, n_old, rest,
 
 @njit(cache=True)
 def _close(rule, entries, x, end, old, old_stack, depth, old_outer, new, new_stack, new_outer):
-    """Where the runs end that are open behind all changes; of those that are the same, nobody asks."""
+    """Where the runs end that are open behind all changes; of those that are the same, nobody asks.
+
+    They are as many before as now, for sums are what they were where entries are left. Where none are
+    left, or what is alive behind the last does not end, the runs keep the end that they have: INF.
+    """
+    if x == end:
+        return
     i = min(old_outer, new_outer)
     while i < depth:
         if i < old_outer or i < new_outer or old[old_stack[i], _FROM] != new[new_stack[i], _FROM]:
@@ -325,7 +330,8 @@ def _appear(rule, k, entries, x, end, until, out, count):
             break
         if count == out.shape[1]:
             out = _more(out, count, 1)
-        out[0, count], out[1, count], out[2, count], out[3, count] = k, start, start, entries[x, TIME]
+        ve = entries[x, TIME] if x < end else INF
+        out[0, count], out[1, count], out[2, count], out[3, count] = k, start, start, ve
         count += 1
     return out, count
 
@@ -612,8 +618,9 @@ def _purged(rule, slabs, entries, tree, leaves, k, cti, least):
     if no more than the least would go.
     """
     base, n = slabs[k, START], slabs[k, SIZE]
-    if entries[base + n - 1, TIME] < cti:
-        # after its last endpoint a payload is gone
+    last = base + n - 1
+    if entries[last, TIME] < cti and entries[last, SUMS] == entries[last, SUMS + 1] == 0:
+        # after its last endpoint a payload is gone, unless it does not end
         return 0
     frozen = cti
     if rule in (BAG_INTERSECT, BAG_DIFFERENCE) and k < leaves:

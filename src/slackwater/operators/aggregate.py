@@ -118,6 +118,8 @@ class Aggregate:
         timelines = Timelines(layout.width, self.held.labels, self.held.width)
         if self.latency is OutputLatency.EAGER:
             timelines.horizon = INF
+            # of events that are kept beside the timelines the ends are looked for there
+            timelines.endless = not self.held.labels
         return State(keys, timelines, layout, self.held.open())
 
     def on_batch(self, state: State, port: int, rows: Batch) -> Batch:
@@ -163,8 +165,9 @@ class Aggregate:
         if self.held.width:
             self.held.fill(state.held, state.timelines, touched, state.keys)
         shows_size = self._shows_size or self.sums.follow_size
-        said = state.timelines.say(touched, open_ended=self._open_ended, shows_size=shows_size)
-        return self._rows(state, said)
+        timelines = state.timelines
+        open_ended = self._open_ended or timelines.endless
+        return self._rows(state, timelines.say(touched, open_ended=open_ended, shows_size=shows_size))
 
     def _rows(self, state: State, said: Said) -> Batch:
         if not len(said.key):
@@ -248,7 +251,11 @@ class Aggregate:
         state.closed = 0
 
     def describe(self, state: State) -> Description:
-        """One row per endpoint that is remembered; and the events, where sums are not enough."""
+        """One row per endpoint that is remembered; and the events, where sums are not enough.
+
+        With EAGER, and sums alone, an end at INF is none: events that start together and never end are
+        one row, however many they are.
+        """
         return Description(state_rows=state.timelines.rows() + self.held.rows(state.held))
 
 

@@ -80,6 +80,9 @@ class Runs:
     """the watermark of each key of which more is promised than of all; empty as long as there is none"""
     spares: Spares = field(default_factory=Spares)
 
+    def __post_init__(self) -> None:
+        self.timelines.endless = self.latency is OutputLatency.EAGER
+
     def rows(self) -> int:
         """How many endpoints are remembered."""
         return self.timelines.rows()
