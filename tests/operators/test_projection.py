@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import polars as pl
@@ -67,3 +68,45 @@ def test_what_is_told_of_many_keys_is_found_of_each(size: int) -> None:
             found += _one_by_one(of_columns(apart, told, KEPT, SCHEMA, BEGIN))
     assert found == [sw.punctuation(a=key) for key in range(2 * MOST_BOXES)]
     assert not len(apart)
+
+
+@pytest.mark.parametrize("column", ["v", "b"])
+def test_a_cti_frees_the_pieces_that_it_has_passed(column: str) -> None:
+    apart = Apart()
+    told = [sw.punctuation(before, a=before, **{column: sw.between(None, 1)}) for before in (5, 7, 9)]
+    values = Closings.of([sw.punctuation(6, a=1, **{column: 2})], SCHEMA)
+    assert of_columns(apart, [*told, *values], ["a"], SCHEMA, BEGIN) == []
+    remembered = []
+    for cti in (4, 5, 6, 8, 9):
+        apart.free(cti)
+        remembered.append(len(apart))
+    assert remembered == [4, 3, 2, 1, 0]
+    rest = [sw.punctuation(12, a=1, **{column: piece}) for piece in (sw.between(None, 1), None)]
+    assert of_columns(apart, rest, ["a"], SCHEMA, 9) == []
+    last = [sw.punctuation(12, a=1, **{column: sw.between(2, None)})]
+    assert _one_by_one(of_columns(apart, last, ["a"], SCHEMA, 9)) == [sw.punctuation(12, a=1)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(build, id=name)
+        for name, build in {
+            "select": lambda s: s.select(a="a"),
+            "aggregate": lambda s: s.group_by("a").aggregate(n=sw.count()),
+            "rank": lambda s: s.group_by("a").aggregate(n=sw.rank("v")),
+            "session": lambda s: s.group_by("a").window(sw.session(2)),
+            "join": lambda s: s.join(s.select("a").distinct(), on="a"),
+        }.items()
+    ],
+)
+def test_what_a_cti_has_passed_may_come_again_in_pieces(build: Callable[[sw.Query], sw.Query]) -> None:
+    """What it frees is not needed: later pieces say the key as a whole."""
+    stream = sw.stream({"a": int, "v": int}, name="s")
+    running = build(stream).open()
+    pieces = [sw.between(None, 1), sw.between(2, None), None]
+    running.push(stream, [sw.punctuation(5, a=1, v=pieces[0]), sw.cti(5)])
+    said = [
+        e for piece in pieces for b in running.push(stream, [sw.punctuation(9, a=1, v=piece)]) for e in b
+    ]
+    assert sw.punctuation(9, a=1) in said

@@ -194,6 +194,7 @@ class Aggregate:
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """All snapshots that end by then; then the promise, and what it frees."""
         cti, timelines = punctuation.before, state.timelines
+        state.apart.free(cti)
         rows, promise = None, cti
         if self.latency is not OutputLatency.EAGER:
             rows = self._shown(state, timelines.reach(cti))

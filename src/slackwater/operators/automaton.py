@@ -473,6 +473,7 @@ class Automaton:
         """Rows that have ended are forgotten, now and then; the promise holds as it is."""
         state.cti = max(state.cti, punctuation.before)
         state.closed.purge(state.cti)
+        state.closed.apart.free(state.cti)
         if state.cti == INF:
             state.rows.clear()
             self._sweep(state)

@@ -155,6 +155,7 @@ class ClipBy:
         """What both ports have promised; rows and starts that it settles are forgotten, now and then."""
         before = state.ctis
         state.promised[port] = state.promised[port].with_(punctuation)
+        state.apart[port].free(punctuation.before)
         promise = min(state.ctis)
         promises: list[Promise] = [Punctuation(promise)]
         closed = state.ports.reach(port, state.keys, before, state.ctis)

@@ -325,6 +325,7 @@ class Join:
         """The smaller cti; now and then, what both leave behind is forgotten."""
         before = state.ctis
         state.promised[port] = state.promised[port].with_(punctuation)
+        state.apart[port].free(punctuation.before)
         cti = promise = min(state.ctis)
         parts: list[Batch] = []
         for side, own in state.alone.items():

@@ -281,6 +281,7 @@ class Match:
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """What is final is forgotten, now and then; the promise is as strong as what is open permits."""
         cti = state.cti = max(state.cti, punctuation.before)
+        state.apart.free(cti)
         if cti == INF:
             state.rows.clear()
             state.open = Open()

@@ -5,12 +5,13 @@ if together they leave none out: {a < 5, k = 1}, {a >= 5, k = 1} and {a null} ar
 gone. The paper leaves that open. Found are promises that each speak of one of these columns, and of the
 same one; what speaks of two of them, or only of syncs from some time on, is dropped.
 
-What may still be completed by others is remembered, until what it says has been promised; the oldest is
-forgotten when there is much of it, and then less is promised. What groups by some columns (`of_columns`)
-hears promises about the others in the same way. Boxes are found by their *region*, what
-they say of the columns that are kept; if that is one value of each, it is a point, and only what has the
-same values there is looked at: what is told piece by piece costs no more where many are open. As
-long as nothing can follow from them, boxes wait: mostly they are said as a whole before they matter.
+What may still be completed by others is remembered, until what it says has been promised or a cti has
+passed it; the oldest is forgotten when there is much of it, and then less is promised. What groups by
+some columns (`of_columns`) hears promises about the others in the same way. Boxes are found by their
+*region*, what they say of the columns that are kept; if that is one value of each, it is a point, and
+only what has the same values there is looked at: what is told piece by piece costs no more where many
+are open. As long as nothing can follow from them, boxes wait: mostly they are said as a whole before
+they matter.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Apart:
     """for each set of columns, all together"""
     endless: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     """columns of which a range without a lower end was told, and without an upper one"""
+    soonest: int = INF
+    """no cti before that frees anything"""
 
     def __len__(self) -> int:
         return _count(self.boxes) + _count(self.waiting) + sum(map(len, self.closings))
@@ -128,6 +131,21 @@ class Apart:
             boxes = self.boxes.get((column, other))
             if boxes and (is_wide or len(other) > len(region)):
                 self._put((column, other), [box for box in boxes if not told.implies(box)])
+
+    def free(self, cti: int) -> None:
+        """Drop what a cti has passed: before it nothing comes, whatever the payload."""
+        if cti < self.soonest:
+            return
+        for place, boxes in list(self.boxes.items()):
+            self._put(place, [box for box in boxes if box.before > cti])
+        for place, boxes in list(self.waiting.items()):
+            _put(self.waiting, place, [box for box in boxes if box.before > cti])
+        closings = [each.where(each.before > cti) for each in self.closings]
+        self.closings = [each for each in closings if len(each)]
+        told = [
+            box.before for some in (self.boxes, self.waiting) for each in some.values() for box in each
+        ]
+        self.soonest = min([*told, *(int(each.before.min()) for each in self.closings)], default=INF)
 
     def forget(self, told: Promise) -> None:
         """Drop what this promise says."""
@@ -286,8 +304,10 @@ def _columns(promise: Promise) -> list[str]:
 def _remember(apart: Apart, told: Promise, column: str, schema: pl.Schema) -> None:
     """Take a promise in."""
     if isinstance(told, Punctuation):
+        apart.soonest = min(apart.soonest, told.before)
         apart.wait(told, column, schema)
         return
+    apart.soonest = min(apart.soonest, int(told.before.min(initial=INF)))
     same = [each for each in apart.closings if set(each.keys.columns) == set(told.keys.columns)]
     apart.closings = [each for each in apart.closings if each not in same]
     keys = pl.concat([*(each.keys.select(told.keys.columns) for each in same), told.keys])

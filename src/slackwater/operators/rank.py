@@ -241,6 +241,7 @@ class Rank:
     def on_punctuation(self, state: State, port: int, punctuation: Punctuation) -> Answer:
         """All snapshots that end by then; then the promise, and what it frees."""
         cti, timelines = punctuation.before, state.timelines
+        state.apart.free(cti)
         rows, promise = None, cti
         if self.latency is not OutputLatency.EAGER:
             rows = self._rows(state, self._follow(state, timelines.reach(cti)))

@@ -72,6 +72,7 @@ class Select:
 
     def on_punctuation(self, state: Apart, port: int, punctuation: Punctuation) -> Answer:
         """Sync times are kept, so a promise about them is."""
+        state.free(punctuation.before)
         return Answer((punctuation,))
 
     def on_patterns(self, state: Apart, port: int, told: Sequence[Promise]) -> Answer:

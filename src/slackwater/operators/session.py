@@ -101,6 +101,7 @@ class Session:
         """Sessions that have ended are forgotten, now and then; the promise holds as it is."""
         cti, starts = punctuation.before, state.starts
         state.cti = max(state.cti, cti)
+        state.apart.free(cti)
         if cti == INF:
             starts.clear()
         elif max(starts.total, len(state.payloads)) < state.sweep_at:
