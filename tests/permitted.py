@@ -235,7 +235,7 @@ class Prefix:
         }
         for size in range(1, len(ways) + 1):
             for sources in combinations(ways, size):
-                for much in (_Ways.all_cut, _Ways.all_inserted, _Ways.all_gone, _Ways.all_ended):
+                for much in _MUCH:
                     yield self._meaning({source: much(ways[source]) for source in sources})
         for source, way in ways.items():
             for events in chain(way.one_adjusted(), way.one_inserted(), way.two_adjusted()):
@@ -276,6 +276,10 @@ class _Ways:
     def all_ended(self) -> list[Event]:
         """Every event is changed, as late as is permitted."""
         return [[event, *self._adjusted(event)][-1] for event in self.events]
+
+    def all_shortened(self) -> list[Event]:
+        """Every event ends as early as is permitted; what could only be lengthened stays."""
+        return [min([event, *self._adjusted(event)], key=lambda each: each.ve) for event in self.events]
 
     def all_inserted(self) -> list[Event]:
         """For every payload one event more, as early as is permitted."""
@@ -321,3 +325,13 @@ class _Ways:
                 if self._permits(payload, vs):
                     yield Event(vs, self.end, payload)
                     break
+
+
+_MUCH = (
+    _Ways.all_cut,
+    _Ways.all_inserted,
+    _Ways.all_gone,
+    _Ways.all_ended,
+    _Ways.all_shortened,
+)
+"""what changes much at once"""

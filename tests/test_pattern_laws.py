@@ -172,6 +172,15 @@ def test_everything_is_settled_that_every_permitted_continuation_implies(
         assert not unsettled(trial, late=name in A_CHRONON_LATE)
 
 
+def test_several_copies_may_all_be_cut_short() -> None:
+    """Three adjusts, which no single one of them foretells, while the fourth can only be lengthened."""
+    trial = Trial(CASES["group_apply of sets"]())
+    [source] = trial.case.sources
+    rows = [sw.insert(0, 2, k="a", v=0)] * 4
+    trial.push(source, [*rows, sw.cti(1), sw.adjust(0, 2, 1, k="a", v=0)])
+    assert not unsettled(trial)
+
+
 @pytest.mark.parametrize("name", WAIT_FOR_TIME)
 @FEW
 @given(data=st.data())
