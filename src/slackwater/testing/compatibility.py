@@ -47,12 +47,16 @@ class Told:
     """about payloads"""
     payloads: dict[Hashable, Payload] = field(default_factory=dict)
     """all that it ever had, by what identifies them"""
+    perfect: bool = False
+    """whether it inserts only, in the order of starts: then an insert promises what comes before it"""
 
     def hear(self, element: Element) -> None:
         """One element more."""
         match element:
             case Insert(vs, ve, payload):
                 self._ends(vs, identity(payload))[ve] += 1
+                if self.perfect:
+                    self.cti = max(self.cti, vs)
             case Adjust(vs, ve, new_ve, payload):
                 ends = self._ends(vs, identity(payload))
                 ends[ve] -= 1
@@ -165,17 +169,20 @@ def _c3(inputs: Sequence[Told], output: Told) -> list[str]:
     return found
 
 
-def incompatible_bags(leader: Told, output: Told) -> list[str]:
-    """The same for bags, against an input, of payloads that it has promised as far as the output."""
+def incompatible_bags(leader: Told, output: Told, since: int = BEGIN) -> list[str]:
+    """The same for bags, against an input, of payloads that it has promised as far as the output.
+
+    An input that was attached later tells what ends at `since` or later, and may lack the rest.
+    """
     found = []
     for payload in _payloads(leader, output):
         theirs, mine = leader.of(payload), output.of(payload)
         if theirs.cti >= mine.cti:
-            found += _different_bags(theirs, mine)
+            found += _different_bags(theirs, mine, since)
     return found
 
 
-def _different_bags(leader: Told, output: Told) -> list[str]:
+def _different_bags(leader: Told, output: Told, since: int) -> list[str]:
     found = []
     for key in dict.fromkeys([*leader.events, *output.events]):
         start = key[0]
@@ -186,8 +193,11 @@ def _different_bags(leader: Told, output: Told) -> list[str]:
         found += [
             f"C3: {key} ends {theirs[end]} times at {end}, in the output {out[end]} times"
             for end in frozen
-            if theirs[end] != out[end]
+            if theirs[end] > out[end] or (theirs[end] < out[end] and end >= since)
         ]
-        if theirs.total() != out.total():
+        # of those that are half frozen the ends are not known yet, and may come to lie before `since`
+        known = frozen if output.cti < since else [end for end in {*theirs, *out} if end >= since]
+        mine, its = (sum(ends[end] for end in known) for ends in (out, theirs))
+        if (its != mine and output.cti >= since) or theirs.total() > out.total():
             found.append(f"C3: {key} is there {theirs.total()} times, in the output {out.total()} times")
     return found
