@@ -52,7 +52,7 @@ types: $(READY)
 	@$(BIN)/mypy $(CODE)
 
 laws: $(READY)
-	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_pattern_laws.py tests/test_pattern_keep.py tests/test_interest.py tests/distributed/test_feedback.py tests/test_merge_laws.py tests/operators/test_merge_feedback.py tests/test_theorems.py tests/plan/test_consequences.py tests/operators/test_finalize.py tests/operators/test_mend.py tests/test_consistency_laws.py
+	@SLACKWATER_PROFILE=laws POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/test_laws.py tests/test_pattern_laws.py tests/test_pattern_keep.py tests/test_interest.py tests/distributed/test_feedback.py tests/test_merge_laws.py tests/test_merge_scripts.py tests/test_merge_verdicts.py tests/operators/test_merge_feedback.py tests/test_theorems.py tests/plan/test_consequences.py tests/operators/test_finalize.py tests/operators/test_mend.py tests/test_consistency_laws.py
 
 EXAMPLES ?= 3
 laws-spark: java $(READY)

@@ -354,6 +354,9 @@ def test_nobody_is_judged_by_what_a_faulty_leader_has_decided(algorithm: Any) ->
         (a, sw.adjust(1, 17, 50, p="A")), (a, sw.cti(26)), (c, sw.adjust(1, 17, 50, p="A")),
     ]:  # fmt: skip
         running.push(stream, [element])
+    # c has not promised yet that it has the event
+    assert list(running.output.ledger) == []
+    running.push(c, [sw.cti(3)])
     [entry] = running.output.ledger
     assert "an event is missing" in entry.detail
     assert "quarantined: 1" in entry.detail

@@ -12,8 +12,8 @@ has ended behind its cti. It is kept as long as some input says otherwise of it,
 input comes round or contradicts what was promised. Where the output lacks the event it is a *ghost*, and
 `lacks` is the earliest end that would contradict: the output has none that ends there or later. Where
 the furthest input lacked an event that was half frozen, the output's end is nobody's word: it is *left
-standing* (`lacks` is INF). Inputs that have told it are not judged, whatever they say, and the node is
-kept until each of them has promised past the end that it gives.
+standing* (`lacks` is INF); so is what most inputs contradict. Inputs that have told it are not judged,
+whatever they say, and the node is kept until each of them has promised past the end that it gives.
 
 Paper 2 section IV-D, errata 18 and 20.
 """
@@ -94,9 +94,9 @@ def is_over(start, end, frozen):
 
 
 @njit(cache=True, inline="always")
-def is_standing(start, end, lacks):
-    """Whether the end that the output gives an event that is over is nobody's word."""
-    return end > start and lacks == INF
+def is_standing(lacks):
+    """Whether what the output says of an event that is over is nobody's word."""
+    return lacks == INF
 
 
 @njit(cache=True)
@@ -277,12 +277,8 @@ def judge(
             continue
         start, end, final = vs[node], inputs[node, port], out[node]
         if is_over(start, final, frozen_to(stable, front, node)):
-            if final == start:
-                # taken back, or it was frozen so before
-                agrees = end == start or end < lacks[node]
-                differs = start < told and lacks[node] <= told
-            elif is_standing(start, final, lacks[node]):
-                if end > start and end >= told:
+            if is_standing(lacks[node]):
+                if end > start and end >= told and told < INF:
                     kept[n_kept] = node
                     n_kept += 1
                     continue
@@ -291,6 +287,10 @@ def judge(
                     dead[node] = True
                     died[0] += 1
                 continue
+            if final == start:
+                # taken back, or it was frozen so before
+                agrees = end == start or end < lacks[node]
+                differs = start < told and lacks[node] <= told
             else:
                 agrees = end == start or end == final
                 differs = min(end, final) < told

@@ -348,8 +348,7 @@ def all_settled(nodes, vs, lacks, pool, facts, heads, totals, attached):
     found = np.empty(len(nodes), dtype=np.bool_)
     for i in range(len(nodes)):
         node = nodes[i]
-        final = _last(pool, heads[node, totals.shape[1] - 1], vs[node])
-        standing = is_standing(vs[node], final, lacks[node])
+        standing = is_standing(lacks[node])
         found[i] = is_settled(pool, heads, totals, node, attached, standing)
     return found
 
@@ -359,7 +358,8 @@ def release(nodes, vs, stables, pool, facts, heads, totals):
     """Of these nodes, which were left standing: inputs that have promised past all they say are done."""
     for i in range(len(nodes)):
         for other in range(len(stables)):
-            if _last(pool, heads[nodes[i], other], vs[nodes[i]]) < stables[other]:
+            last = _last(pool, heads[nodes[i], other], vs[nodes[i]])
+            if last < stables[other] or stables[other] == INF:
                 clear(pool, facts, heads, totals, nodes[i], other)
 
 
@@ -450,6 +450,9 @@ def agree(
             if not held:
                 dead[node] = True
                 died[0] += 1
+            elif not (lacking or failed) and _has_more(pool, heads, node, port):
+                # what it ends before the output's cti was judged, or need not be true: nobody asks again
+                clear(pool, facts, heads, totals, node, port)
             continue
         due[node] = _first_from(pool, heads[node, out], until)
         for other in range(out):
@@ -483,8 +486,8 @@ def judge(
         final = _last(pool, heads[node, out], start)
         if is_over(start, final, stable):
             last = _last(pool, heads[node, port], start)
-            if is_standing(start, final, lacks[node]):
-                if last >= told and totals[node, port] > 0:
+            if is_standing(lacks[node]):
+                if last >= told and told < INF and totals[node, port] > 0:
                     kept[n_kept] = node
                     n_kept += 1
                     continue

@@ -33,12 +33,13 @@ import polars as pl
 from slackwater.columns import taken
 from slackwater.events import Batch
 from slackwater.kernels import merging as kernel
-from slackwater.merging import MergePolicy
+from slackwater.merging import QUARANTINE, MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
+from slackwater.operators.merge_verdicts import accuse, close_cases, forget_voter, verdicts
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
-from slackwater.times import BEGIN, INF, show
+from slackwater.times import BEGIN, INF
 
 __all__ = ["In2t", "State"]
 
@@ -113,7 +114,7 @@ class In2t:
         )  # fmt: skip
         if len(ghosts):
             # told and taken back in one batch
-            self._let_go(state, inputs, ghosts)
+            self.let_go(state, inputs, ghosts)
         if n_sooner:
             events.schedule(sooner[:n_sooner])
         if n_behind:
@@ -161,14 +162,15 @@ class In2t:
         said = changed[:n_changed]
         rows = events.said(said, old[:n_changed], state.out[said])
         those = wrong[:n_wrong], accused[:n_wrong], rule[:n_wrong]
-        found = self._taken_as_told(state, inputs, *those, until=until)
+        found = self._accused(state, inputs, *those, told=BEGIN, until=until)
+        events.hold()
         if n_wrong:
             standing = wrong[:n_wrong][rule[:n_wrong] == kernel.LACKS]
             # who has promised past what it says of them is done
             theirs = state.ends[standing]
-            done = theirs < inputs.stable
+            done = (theirs < inputs.stable) | (inputs.stable == INF)
             state.ends[standing] = np.where(done, events.vs[standing][:, None], theirs)
-            self._let_go(state, inputs, np.unique(wrong[:n_wrong]), until)
+            self.let_go(state, inputs, np.unique(wrong[:n_wrong]), until)
         return rows, found
 
     def judge(self, state: State, inputs: Inputs, port: int, told: int) -> list[Wrong]:
@@ -189,66 +191,87 @@ class In2t:
         if n_kept:
             events.behind[port].append(kept[:n_kept])
         those = wrong[:n_wrong], np.full(n_wrong, port), rule[:n_wrong]
-        found = self._taken_as_told(state, inputs, *those, until=told)
+        found = self._accused(state, inputs, *those, told=told, until=BEGIN)
+        events.hold()
         if n_wrong:
-            self._let_go(state, inputs, wrong[:n_wrong])
+            self.let_go(state, inputs, wrong[:n_wrong])
         return found
 
-    def _taken_as_told(
-        self, state: State, inputs: Inputs, nodes: Ints, accused: Ints, rules: Ints, *, until: int
+    def _accused(
+        self,
+        state: State,
+        inputs: Inputs,
+        nodes: Ints,
+        accused: Ints,
+        rules: Ints,
+        *,
+        told: int,
+        until: int,
     ) -> list[Wrong]:
-        """Who says what. They are taken to say what the output does from now on: it is told once."""
+        """The verdicts there are; inputs have promised up to `told`, and the output goes to `until`."""
         found: list[Wrong] = []
-        told: set[tuple[int, int]] = set()
+        done: set[tuple[int, int]] = set()
         for node, port, rule in zip(nodes.tolist(), accused.tolist(), rules.tolist(), strict=True):
-            if (node, port) in told:
+            if (node, port) in done:
                 continue
-            found.append(self._wrong(state, inputs, node, port, rule=rule, until=until))
-            if rule == kernel.LACKS:
-                # which is so once
-                told.update((node, each) for each in found[-1].against)
-                continue
-            for each in found[-1].against:
-                state.ends[node, each] = state.out[node]
-                told.add((node, each))
+            is_standing = rule == kernel.LACKS
+            promised, frozen = int(inputs.stable[port]), state.events.frozen_one(node, inputs.out)
+            wrong = accuse(
+                self, state, inputs, node, port, rule=rule,
+                told=max(promised, told, until) if is_standing else max(promised, told),
+                frozen=frozen if is_standing else max(frozen, until),
+                is_standing=is_standing,
+            )  # fmt: skip
+            if wrong is not None:
+                found.append(wrong)
+                done.update((node, each) for each in wrong.against)
         return found
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether a verdict waits for those who are unheard."""
+        return self.policy.contradiction is QUARANTINE and not self.policy.gaps
+
+    def ends_of(self, state: State, node: int, who: int) -> list[int]:
+        """The ends that an input gives an event, in order; the output comes after the inputs."""
+        start = int(state.events.vs[node])
+        end = int(state.out[node] if who == state.ends.shape[1] else state.ends[node, who])
+        return [end] if end > start else []
+
+    def take_as_told(self, state: State, inputs: Inputs, node: int, port: int) -> None:
+        """An input is taken to say of an event what the output does."""
+        state.ends[node, port] = state.out[node]
+
+    def leave_standing(self, state: State, inputs: Inputs, node: int) -> None:
+        """If an event is over, what the output says of it is nobody's word from now on."""
+        events, start, final = state.events, int(state.events.vs[node]), int(state.out[node])
+        frozen = events.frozen_one(node, inputs.out)
+        if start < frozen and (final < frozen or frozen == INF):
+            events.lacks[node] = INF
+            theirs = state.ends[node]
+            theirs[(theirs < inputs.stable) | (inputs.stable == INF)] = start
+            others = np.flatnonzero(theirs > start)
+            events.suspect(np.full(len(others), node), others)
+
+    def verdicts(self, state: State, inputs: Inputs) -> list[Wrong]:
+        """Contradictions that can be decided by now."""
+        return verdicts(self, state, inputs) if state.events.cases else []
+
+    def close_cases(self, state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
+        """Contradictions that have to be decided by now."""
+        return close_cases(self, state, inputs, nodes) if state.events.cases else []
 
     @staticmethod
-    def _let_go(state: State, inputs: Inputs, nodes: Ints, until: int = BEGIN) -> None:
+    def let_go(state: State, inputs: Inputs, nodes: Ints, until: int = BEGIN) -> None:
         """Of these nodes those that are over then, and of which nobody says otherwise, are done with."""
         starts, final, theirs = state.events.vs[nodes], state.out[nodes], state.ends[nodes]
         frozen = np.maximum(state.events.frozen(inputs.out)[nodes], until)
         over = (starts < frozen) & ((final < frozen) | (frozen == INF))
         # to what was left standing nobody is held, nor done with it by saying so
-        standing = (final > starts) & (state.events.lacks[nodes] == INF)
+        standing = state.events.lacks[nodes] == INF
         theirs_differ = (theirs != final[:, None]) | standing[:, None]
         differs = (theirs > starts[:, None]) & theirs_differ & inputs.attached
         state.events.bury(nodes[over & ~differs.any(axis=1)])
-
-    @staticmethod
-    def _wrong(state: State, inputs: Inputs, node: int, port: int, *, rule: int, until: int) -> Wrong:
-        """Who says what of an event, as far as a promise until then has it."""
-        start, out, end = (
-            int(each) for each in (state.events.vs[node], state.out[node], state.ends[node, port])
-        )
-        others = [each for each in np.flatnonzero(inputs.attached).tolist() if each != port]
-        theirs = {other: int(state.ends[node, other]) for other in others}
-        if rule == kernel.ENDS:
-            # an end behind all that is promised may be any other that is
-            open_from = max(until, int(state.events.frozen(inputs.out)[node]))
-            with_output, against = (
-                [o for o in others if theirs[o] == said or min(theirs[o], said) >= open_from > start]
-                for said in (out, end)
-            )
-        else:
-            have, lack = ([o for o in others if (theirs[o] > start) is has] for has in (True, False))
-            with_output, against = (lack, have) if rule == kernel.HAS else (have, lack)
-        time = np.array([start])
-        row = Batch(time, time, np.array([max(end, out)]), state.events.payload(np.array([node])))
-        says = f"it ends at {show(end)}" if end > start else "there is none"
-        shown = f"until {show(out)}" if out > start else "without it"
-        detail = f"input {inputs.names[port]} says that {says}, the output was promised {shown}"
-        return Wrong.of(rule, row, port, detail=detail, against=against, with_output=with_output)
 
     def forget(self, state: State, inputs: Inputs, port: int) -> None:
         """An input has none of the events any more."""
@@ -256,4 +279,5 @@ class In2t:
         starts = events.vs[:size]
         state.ends[:size, port] = starts
         events.behind[port] = []
-        self._let_go(state, inputs, np.arange(size))
+        forget_voter(state, port)
+        self.let_go(state, inputs, np.arange(size))

@@ -27,8 +27,9 @@ import polars as pl
 
 from slackwater.events import Batch
 from slackwater.kernels import merging_bags as kernel
-from slackwater.merging import MergePolicy
+from slackwater.merging import QUARANTINE, MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Mask, Wrong, whose
+from slackwater.operators.merge_verdicts import accuse, close_cases, forget_voter, verdicts
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
@@ -193,11 +194,10 @@ class In3t:
         events.schedule(later[:n_later])
         events.suspect(behind[:n_behind], their[:n_behind])
         rows = events.said(changed[:n], old[:n], new[:n])
-        found = [
-            self._wrong(state, inputs, node, port, why)
-            for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True)
-            if not self._is_noted(state, node, port)
-        ]
+        told = max(until, int(inputs.stable[port]))
+        those = wrong[:n_wrong], rule[:n_wrong]
+        found = self._accused(state, inputs, port, *those, told=told, is_standing=True)
+        events.hold()
         standing = wrong[:n_wrong][events.lacks[wrong[:n_wrong]] == INF]
         if len(standing):
             kernel.release(standing, events.vs, inputs.stable, *state.chains)
@@ -221,21 +221,40 @@ class In3t:
         )  # fmt: skip
         if n_kept:
             events.behind[port].append(kept[:n_kept])
-        found = []
-        for node, why in zip(wrong[:n_wrong].tolist(), rule[:n_wrong].tolist(), strict=True):
-            if self._is_noted(state, node, port):
-                continue
-            found.append(self._wrong(state, inputs, node, port, why))
-            for each in () if self.policy.gaps else found[-1].against:
-                # it is taken to say what the output does from now on, so that it is told once
-                state.reserve(int(state.totals[node, -1]))
-                kernel.copy(*state.chains, node, inputs.count, each)
+        those = wrong[:n_wrong], rule[:n_wrong]
+        told = max(told, int(inputs.stable[port]))
+        found = self._accused(state, inputs, port, *those, told=told, is_standing=False)
+        events.hold()
         if n_wrong:
             if self.policy.gaps:
                 # what it says of those that are not over still counts
                 over = self._over(state, inputs, wrong[:n_wrong])
                 kernel.clear_all(*state.chains, over, port, port + 1)
-            self._let_go(state, inputs, wrong[:n_wrong])
+            self.let_go(state, inputs, wrong[:n_wrong])
+        return found
+
+    def _accused(
+        self,
+        state: State,
+        inputs: Inputs,
+        port: int,
+        nodes: Ints,
+        rules: Ints,
+        *,
+        told: int,
+        is_standing: bool,
+    ) -> list[Wrong]:
+        """The verdicts there are on what an input has promised."""
+        found: list[Wrong] = []
+        for node, rule in zip(nodes.tolist(), rules.tolist(), strict=True):
+            if self._is_noted(state, node, port):
+                continue
+            frozen = state.events.frozen_one(node, inputs.out)
+            wrong = accuse(
+                self, state, inputs, node, port,
+                rule=rule, told=told, frozen=frozen, is_standing=is_standing,
+            )  # fmt: skip
+            found += [] if wrong is None else [wrong]
         return found
 
     def _is_noted(self, state: State, node: int, port: int) -> bool:
@@ -254,7 +273,7 @@ class In3t:
         return found
 
     @staticmethod
-    def _let_go(state: State, inputs: Inputs, nodes: Ints) -> None:
+    def let_go(state: State, inputs: Inputs, nodes: Ints) -> None:
         """Of these nodes, those that are over and of which nobody says otherwise are done with."""
         In3t._bury_settled(state, inputs, In3t._over(state, inputs, nodes))
 
@@ -264,20 +283,42 @@ class In3t:
         settled = kernel.all_settled(nodes, events.vs, events.lacks, *state.chains, inputs.attached)
         events.bury(nodes[settled])
 
-    @staticmethod
-    def _wrong(state: State, inputs: Inputs, node: int, port: int, rule: int) -> Wrong:
-        """Who says what of an event."""
-        told = {who: _ends(state, node, who) for who in range(inputs.count + 1)}
-        out, mine = told[inputs.count], told[port]
-        others = [each for each in np.flatnonzero(inputs.attached).tolist() if each != port]
-        start = int(state.events.vs[node])
-        time = np.array([start])
-        end = max([*mine, *out], default=start + 1)
-        row = Batch(time, time, np.array([end]), state.events.payload(np.array([node])))
-        detail = f"input {inputs.names[port]} says that it ends at {mine}, the output was promised {out}"
-        against = [other for other in others if told[other] == mine]
-        with_output = [other for other in others if told[other] == out]
-        return Wrong.of(rule, row, port, detail=detail, against=against, with_output=with_output)
+    @property
+    def is_patient(self) -> bool:
+        """Whether a verdict waits for those who are unheard."""
+        return self.policy.contradiction is QUARANTINE and not self.policy.gaps
+
+    def ends_of(self, state: State, node: int, who: int) -> list[int]:
+        """The ends that an input gives an event, in order; the output comes after the inputs."""
+        ends: list[int] = []
+        at = int(state.heads[node, who])
+        while at >= 0:
+            end, copies, at = state.pool[at].tolist()
+            ends += [end] * copies
+        return ends
+
+    def take_as_told(self, state: State, inputs: Inputs, node: int, port: int) -> None:
+        """An input is taken to say of an event what the output does; not if what it lacks is a gap."""
+        if not self.policy.gaps:
+            state.reserve(int(state.totals[node, -1]))
+            kernel.copy(*state.chains, node, inputs.count, port)
+
+    def leave_standing(self, state: State, inputs: Inputs, node: int) -> None:
+        """If an event is over, what the output says of it is nobody's word from now on."""
+        over = self._over(state, inputs, np.array([node]))
+        if len(over):
+            state.events.lacks[node] = INF
+            kernel.release(over, state.events.vs, inputs.stable, *state.chains)
+            others = np.flatnonzero(state.totals[node, :-1])
+            state.events.suspect(np.full(len(others), node), others)
+
+    def verdicts(self, state: State, inputs: Inputs) -> list[Wrong]:
+        """Contradictions that can be decided by now."""
+        return verdicts(self, state, inputs) if state.events.cases else []
+
+    def close_cases(self, state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
+        """Contradictions that have to be decided by now."""
+        return close_cases(self, state, inputs, nodes) if state.events.cases else []
 
     def forget(self, state: State, inputs: Inputs, port: int) -> None:
         """An input has none of the events any more."""
@@ -285,14 +326,5 @@ class In3t:
         kernel.clear_all(*state.chains, np.flatnonzero(state.totals[:size, port]), port, port + 1)
         events.behind[port] = []
         state.noted[:size, port] = False
-        self._let_go(state, inputs, np.arange(size))
-
-
-def _ends(state: State, node: int, who: int) -> list[int]:
-    """The ends that somebody gives an event, each as often as it does."""
-    ends: list[int] = []
-    at = int(state.heads[node, who])
-    while at >= 0:
-        end, copies, at = state.pool[at].tolist()
-        ends += [end] * copies
-    return ends
+        forget_voter(state, port)
+        self.let_go(state, inputs, np.arange(size))

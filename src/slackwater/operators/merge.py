@@ -109,6 +109,10 @@ class Index(Protocol):
         """What an input has promised of payloads that was promised to be otherwise."""
         ...
 
+    def verdicts(self, state: Any, inputs: Inputs) -> list[Wrong]:
+        """What inputs contradict each other in that had to wait until others have come there."""
+        ...
+
     def forget(self, state: Any, inputs: Inputs, port: int) -> None:
         """An input has none of the events any more."""
         ...
@@ -168,8 +172,10 @@ class Merge:
         if not inputs.attached[port]:
             return Answer()
         inputs.tell(port, punctuation.before)
-        wrong = self.index.judge(state.index, inputs, port, punctuation.before)
-        given_up = self._given_up(state, wrong)
+        given_up = self._decided(state)
+        if inputs.attached[port]:
+            wrong = self.index.judge(state.index, inputs, port, punctuation.before)
+            given_up += self._given_up(state, wrong)
         return self._advanced(state, given_up)
 
     def _advanced(self, state: State, given_up: list[GivenUp]) -> Answer:
@@ -191,6 +197,7 @@ class Merge:
                 if other != port and inputs.attached[other]:
                     wrong = self.index.judge(state.index, inputs, other, int(inputs.stable[other]))
                     given_up += self._given_up(state, wrong)
+            given_up += self._decided(state)
         if not said:
             return Answer(given_up=tuple(given_up) or None)
         promises: list[Promise] = [Punctuation(inputs.out)]
@@ -215,6 +222,7 @@ class Merge:
             return Answer()
         told = about(told, self.node.schema, int(inputs.stable[port]))
         given_up = self._given_up(state, self.index.compare(state.index, inputs, port, told))
+        given_up += self._decided(state)
         if not inputs.is_complete(port):
             # unless it has been quarantined just now
             if inputs.attached[port]:
@@ -237,6 +245,7 @@ class Merge:
         inputs.promised.add(news)
         inputs.vouched[port] = True
         given_up += self._given_up(state, wrong)
+        given_up += self._decided(state)
         return news, rows
 
     def _unwanted(self, state: State, port: int, news: Sequence[Promise]) -> list[tuple[int, Promise]]:
@@ -288,17 +297,24 @@ class Merge:
             )
         return found
 
+    def _decided(self, state: State) -> list[GivenUp]:
+        """What becomes of contradictions that waited for somebody to be heard, or to leave."""
+        found: list[GivenUp] = []
+        while wrong := self.index.verdicts(state.index, state.inputs):
+            found += self._given_up(state, wrong)
+        return found
+
     def detach(self, state: State, port: int) -> Answer:
         """An input has broken off, or is not to be listened to; what it alone has told goes at ctis."""
         self._detach(state, port)
-        return self._advanced(state, [])
+        return self._advanced(state, self._decided(state))
 
     def quarantine(self, state: State, port: int, begun: int) -> Answer:
         """An input was found elsewhere to contradict the others, unless it has begun anew since."""
         if state.inputs.begun[port] != begun:
             return Answer()
         self._set_aside(state, port)
-        return self._advanced(state, [])
+        return self._advanced(state, self._decided(state))
 
     def _set_aside(self, state: State, port: int) -> None:
         self._detach(state, port)
@@ -312,7 +328,7 @@ class Merge:
         """An input begins anew; it tells every event that ends at that time or later."""
         state.inputs.attach(port, since)
         self.index.forget(state.index, state.inputs, port)
-        return self._advanced(state, [])
+        return self._advanced(state, self._decided(state))
 
     def describe(self, state: State) -> Description:
         """The events that are not frozen."""

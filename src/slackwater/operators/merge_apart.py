@@ -163,6 +163,10 @@ class Apart:
         """It does not."""
         return []
 
+    def verdicts(self, state: State, inputs: Inputs) -> list[Wrong]:
+        """Nothing waits to be decided."""
+        return []
+
     def forget(self, state: State, inputs: Inputs, port: int) -> None:
         """An input has none of the events any more."""
         state.inputs[port] = One(MergedEvents(self.schema, 1))

@@ -230,6 +230,10 @@ class InOrder:
         """Nothing is remembered that could be contradicted."""
         return []
 
+    def verdicts(self, state: State, inputs: Inputs) -> list[Wrong]:
+        """Nothing waits to be decided."""
+        return []
+
     def forget(self, state: State, inputs: Inputs, port: int) -> None:
         """An input that begins anew counts from there."""
         state.counts[port] = 0

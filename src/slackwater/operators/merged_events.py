@@ -21,6 +21,7 @@ from slackwater.kernels.grouping import Keys, pack
 from slackwater.kernels.merging import enter
 from slackwater.kernels.waiting import Waiting
 from slackwater.operators.inputs import START, Ints, Mask, as_keys
+from slackwater.operators.merge_case import Case
 from slackwater.times import BEGIN, INF
 
 __all__ = ["MergedEvents", "enlarged", "kept_of"]
@@ -71,6 +72,8 @@ class MergedEvents:
     front: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """up to when the output has promised the payload of each; empty as long as it has promised none"""
     shelves: Shelves = field(default_factory=Shelves)
+    cases: list[Case] = field(default_factory=list)
+    """what inputs contradict each other in; these events are held"""
 
     def __post_init__(self) -> None:
         self.keys = Keys(pl.Schema({START: pl.Int64(), **self.schema}))
@@ -188,10 +191,21 @@ class MergedEvents:
             return np.full(size, stable, dtype=np.int64)
         return np.maximum(self.front[:size], stable)
 
+    def frozen_one(self, node: int, stable: int) -> int:
+        """The same of one node."""
+        return max(stable, int(self.front[node])) if len(self.front) else stable
+
     def bury(self, nodes: Ints) -> None:
         """They are done with."""
         self.died[0] += np.count_nonzero(~self.dead[nodes])
         self.dead[nodes] = True
+        self.hold()
+
+    def hold(self) -> None:
+        """Whoever is done with events of which there is a case, they stay."""
+        for case in self.cases:
+            self.died[0] -= self.dead[case.node]
+            self.dead[case.node] = False
 
     def said(self, nodes: Ints, old: Ints, new: Ints) -> Batch:
         """The events of these nodes end otherwise."""
@@ -247,6 +261,8 @@ class MergedEvents:
             self.mark = np.full(room, -1, dtype=np.int64)
         self.died[0], self.fresh = 0, left
         self.waiting.renumber(numbers, self.due, room)
+        for case in self.cases:
+            case.node = int(numbers[case.node])
         for port, parts in enumerate(self.behind):
             nodes = numbers[np.concatenate(parts)] if parts else np.empty(0, np.int64)
             self.behind[port] = [nodes[nodes >= 0]] if len(nodes) else []

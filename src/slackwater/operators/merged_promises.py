@@ -73,6 +73,10 @@ class Index(Protocol[State]):  # type: ignore[misc]  # a state is asked and chan
         """What an input has frozen of these events, up to a time, that was promised to be otherwise."""
         ...
 
+    def close_cases(self, state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
+        """Contradictions about some events that have to be decided by now."""
+        ...
+
 
 def closed(
     index: Index[State],
@@ -101,6 +105,7 @@ def closed(
             for other in np.flatnonzero(inputs.attached).tolist() if trusted else ():
                 suspects = events.suspects_among(other, some)
                 found += index.judged(state, inputs, other, suspects, int(inputs.stable[other]))
+            found += index.close_cases(state, inputs, some)
             events.bury(some)
     events.settle()
     state.pack()
