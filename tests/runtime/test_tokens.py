@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
-import pytest
-
 import slackwater as sw
 from slackwater.plan.nodes import Source
 from slackwater.runtime.controlled import Controlled
-from slackwater.runtime.period import Period
 
 LEFT, RIGHT = sw.stream({"k": int}, name="left"), sw.stream({"k": int}, name="right")
 QUERY = LEFT.join(RIGHT, on="k").union(LEFT)
@@ -65,36 +60,3 @@ def test_a_token_takes_as_long_as_the_clock_says() -> None:
     assert first.cumulative == 2 * first.latency
     assert second.cumulative == second.latency + second.delay
     assert second.delay > 0
-
-
-@pytest.mark.parametrize("first", [1, 16, 1024])
-@pytest.mark.parametrize("noise", [0.0, 0.15])
-def test_the_period_goes_to_the_bottom_of_the_valley(first: int, noise: float) -> None:
-    """latency = 1 + 64 / T, delay = T / 4: lowest at T = 16, where it is 9."""
-    rng = random.Random(first)
-    period = Period(sw.Adaptive(first=first))
-    found = []
-    for turn in range(1_500):
-        now = period.now
-        cumulative = 1 + 64 / now + now / 4
-        if turn > 500:
-            found.append(cumulative)
-        period.hear(cumulative * (1 + noise * rng.uniform(-1, 1)), 0)
-    found.sort()
-    assert found[len(found) // 2] <= 1.2 * 9
-
-
-def test_a_backlog_that_grows_makes_the_period_grow() -> None:
-    period = Period(sw.Adaptive(first=4, most=64))
-    for turn in range(200):
-        # fewer tokens look worse, but nothing else helps
-        period.hear(float(period.now), 100 + 10 * turn)
-    assert period.now == 64
-
-
-def test_the_period_keeps_its_limits() -> None:
-    rng = random.Random(2)
-    period = Period(sw.Adaptive(first=5, least=3, most=9))
-    for _ in range(500):
-        period.hear(rng.random(), 0)
-        assert 3 <= period.now <= 9

@@ -38,11 +38,12 @@ from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.runtime.labels import Heeded
 from slackwater.runtime.output import Output
+from slackwater.runtime.period import Beat
 from slackwater.runtime.queues import Queue
 from slackwater.runtime.running import Running
 from slackwater.runtime.schedules import RoundRobin, Schedule, Turns
 from slackwater.runtime.shown import Shown
-from slackwater.runtime.tokens import Beat, Metronome, Token, is_token, put_token
+from slackwater.runtime.tokens import Metronome, Token, is_token, put_token
 
 __all__ = ["Controlled"]
 

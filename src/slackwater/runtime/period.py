@@ -1,40 +1,80 @@
 """The period of tokens, found while the query runs.
 
 The cumulative latency of a period is the latency of tokens, which falls as there are fewer of them, plus
-the time between two of them, which grows: a valley. The way down is felt for. A period is judged by the
-median of some tokens, and of as many more as it takes for some hundred elements, since neighbouring
-tokens wait for the same things. What is known to be good is the *centre*; another period is tried beside
-it, and becomes the centre if it is better. As long as that is so the next one lies further in the same
-direction; else the centre is judged again, for loads change, and then its other side. At
-the bottom steps are small, and do not end, for the bottom may move.
+the time between two of them, which grows: a valley, and a cliff where there are so many tokens that the
+system does not keep up. The way down is felt for. One period is known to be good, the *centre*; another
+is tried beside it, and becomes the centre if it is better. As long as that is so the next one lies
+further in the same direction; else the centre is judged again, for loads change, and then its other
+side. When both sides are worse steps become small, and are taken less often, but they do not end, for
+the bottom may move.
 
-What has arrived and is in no right state yet says whether the system keeps up. If it becomes more from
-one half of these tokens to the other, the period doubles, whatever the latency; if it becomes less, what
-had piled up is being worked off, and nothing is judged by it.
+Only tokens that entered under a period say something of it. It is judged by the later half of them,
+since the earlier ones wait for what the period before has left behind.
+
+Three things keep a bad trial from being dear:
+
+- It ends with the third token in a row that takes much longer than the centre's. If it was of a shorter
+  period, none that is as short is tried for a while, the longer the more often that happens, unless less
+  comes in meanwhile.
+- What it leaves behind is worked off before the centre is judged again.
+- When work piles up at the centre itself, the centre is too short: it doubles, at least. Until what has
+  piled up is worked off there is a token for every quarter of it: fewer would wait for each other, more
+  would be in the way. So the period grows with what waits, whatever it is that holds up the system, and
+  shrinks with it.
 
 Paper 5 sections 4.2 (modify it at runtime) and 6.2 (cumulative latency).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from statistics import median
 
 from slackwater.levels import Adaptive
 
-__all__ = ["Period"]
+__all__ = ["Beat", "Period"]
 
-_TOKENS, _ELEMENTS = 7, 256
+_TOKENS, _ELEMENTS = 5, 256
 """by how many a period is judged, at least"""
-_UNHEARD = 2
-"""tokens before them, which entered under the period before"""
 _GROWTH = 0.15
 """of the elements that have come, how many have piled up if the system does not keep up"""
+_SHARE = 4
+"""tokens within what waits, while that is worked off"""
+_LESS = 0.97
+"""what waits becomes less if no more than so much of it is left"""
 _WIDE, _NARROW = 2.0, 2.0**0.5
 """the longest step, and the shortest"""
+_LONG = 4
+"""times the latency, is a delay from which the way down is long: then a step is twice as wide"""
 _BETTER = 0.97
 """where steps are short, a period is better if it is by so much"""
+_SAME, _OTHER = 1.05, 1.3
+"""so many times as long is as long as before; or the load is another"""
+_MUCH, _BAD = 1.5, 3
+"""times the centre's latency, and tokens in a row, by which a trial ends"""
+_REST = 7
+"""how often at most the centre is judged between two trials"""
+_BARRED = 4, 16
+"""how often the centre is judged until a period that was too short is tried again: at first, at most"""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One token, after it has come out."""
+
+    period: int
+    """elements that had entered since the one before"""
+    latency: float
+    """seconds that it took"""
+    delay: float
+    """seconds since the one before came out"""
+
+    @property
+    def cumulative(self) -> float:
+        """How long an event waits at most: from its entrance to the first token behind it."""
+        return self.latency + self.delay
 
 
 @dataclass(slots=True)
@@ -43,59 +83,199 @@ class Period:
 
     limits: Adaptive
     now: int = field(init=False)
+    turn: int = 0
+    """how often it has been changed: of a token it is remembered under which turn it entered"""
     centre: int = field(init=False)
-    latency: float | None = None
-    """of the centre, when it was judged last"""
+    cost: float | None = None
+    """cumulative latency of the centre, when it was judged last"""
+    usual: float = 0.0
+    """elements behind a token then"""
     step: float = 1 / _WIDE
     """from the centre to what is tried next"""
     worse: int = 0
     """sides of the centre that were found to be"""
-    heard: list[float] = field(default_factory=list)
-    backlogs: list[int] = field(default_factory=list)
+    pause: int = 0
+    """how often the centre is judged between two trials"""
+    paused: int = 0
+    left: float | None = None
+    """cumulative latency at the centre while something waits that was left behind there"""
+    too_short: int = 0
+    """a period at which the system does not keep up"""
+    barred: int = 0
+    """how often the centre is judged until that may be tried again"""
+    bar: int = _BARRED[0]
+    pace: float = 0.0
+    """elements a second that have come"""
+    pace_then: float = 0.0
+    """... when that was found to be too short"""
+    piled: float | None = None
+    """what waited when it was looked at last, since it has piled up"""
+    gives_way: bool = False
+    """whether work piled up when it was looked at last"""
+    heard: list[tuple[Beat, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.now = self.centre = self.limits.first
 
-    def hear(self, cumulative: float, backlog: int) -> None:
-        """A token came out, so long after what it stands for; and so many elements are behind it."""
-        self.heard.append(cumulative)
-        self.backlogs.append(backlog)
-        if len(self.heard) < _UNHEARD + max(_TOKENS, ceil(_ELEMENTS / self.now)):
+    def hear(self, beat: Beat, backlog: int, turn: int) -> None:
+        """A token came out that entered under some turn; and so many elements are behind it."""
+        if turn != self.turn:
             return
-        latency = median(self.heard[_UNHEARD:])
-        half = (len(self.backlogs) - _UNHEARD) // 2
-        grown = median(self.backlogs[-half:]) - median(self.backlogs[_UNHEARD : _UNHEARD + half])
-        much = _GROWTH * half * self.now
-        self.heard.clear()
-        self.backlogs.clear()
-        if grown > much:
-            self.centre, self.latency = self._beside(self.now, _WIDE), None
-            self.now, self.step, self.worse = self.centre, _WIDE, 0
-        elif grown >= -much:
-            self._judge(latency)
+        self.heard.append((beat, backlog))
+        # the first has elements behind it that entered before
+        heard = self.heard[1:]
+        if self._is_bad(heard):
+            self.heard = []
+            self._end_trial(dear=True)
+        elif len(heard) >= max(_TOKENS, ceil(_ELEMENTS / self.now)):
+            self.heard = []
+            self._look_at(heard)
 
-    def _judge(self, latency: float) -> None:
-        """Where to go from here."""
-        if self.now == self.centre:
-            self.latency = latency
-            self.now = self._beside(self.centre, self.step)
+    def _is_bad(self, heard: Sequence[tuple[Beat, int]]) -> bool:
+        """Whether a trial can be given up."""
+        if self.now == self.centre or self.cost is None or len(heard) < _BAD:
+            return False
+        return all(beat.cumulative > _MUCH * self.cost for beat, _ in heard[-_BAD:])
+
+    def _look_at(self, heard: Sequence[tuple[Beat, int]]) -> None:
+        """Enough of one period."""
+        half = len(heard) // 2
+        earlier, later = heard[:half], heard[half:]
+        waiting = median(backlog for _, backlog in later)
+        grown = waiting - median(backlog for _, backlog in earlier)
+        elements, seconds = sum(beat.period for beat, _ in heard), sum(beat.delay for beat, _ in heard)
+        # what came in, and not what came out
+        self.pace = (elements + 2 * grown) / seconds if seconds else inf
+        much = _GROWTH * elements / 2
+        if grown > much:
+            if self.cost is not None and self.now < self.centre:
+                self._end_trial(dear=True)
+            else:
+                self._give_way(waiting)
+            return
+        self.gives_way = False
+        if self.pace * _OTHER < self.pace_then:
+            # less comes than when that was too short
+            self._lift_bar()
+        if self.piled is not None and self._works_off(waiting):
+            return
+        if grown >= -much:
+            cost = median(beat.cumulative for beat, _ in later)
+            is_long = median(beat.delay - _LONG * beat.latency for beat, _ in later) > 0
             if self.now == self.centre:
-                # this is as far as it may go
-                self.step = 1 / self.step
-                self.now = self._beside(self.centre, self.step)
-            return
-        assert self.latency is not None, "the centre was judged first"
-        narrow = 1 / _WIDE < self.step < _WIDE
-        if latency < self.latency * (_BETTER if narrow else 1):
-            if not self.worse:
-                self.step = _WIDE if self.step > 1 else 1 / _WIDE
-            self.centre, self.latency, self.worse = self.now, latency, 0
-            self.now = self._beside(self.centre, self.step)
-            return
+                self._judge_centre(cost, waiting, is_long=is_long)
+            elif cost < self._known() * (1 if self.step in (_WIDE, 1 / _WIDE) else _BETTER):
+                self._move(cost, waiting, is_long=is_long)
+            else:
+                self._end_trial(dear=False)
+
+    def _known(self) -> float:
+        assert self.cost is not None, "the centre was judged before"
+        return self.cost
+
+    def _give_way(self, waiting: float) -> None:
+        """The system does not keep up with the centre, or with nothing at all."""
+        if not self.gives_way:
+            # if it did, no period would be long enough
+            self._bar()
+        self.gives_way, self.piled = True, waiting
+        self.cost, self.left, self.step = None, None, 1 / _WIDE
+        self._is_new_here()
+        self.centre = max(self._beside(self.now, _WIDE), self._share_of(waiting))
+        self._go(self.centre)
+
+    def _works_off(self, waiting: float) -> bool:
+        """What had piled up: whether it is still becoming less."""
+        assert self.piled is not None, "there is something"
+        if waiting > self.piled * _LESS and self.now >= self._share_of(waiting):
+            self.piled = None
+            return False
+        self.piled = waiting
+        self.centre = self._share_of(waiting)
+        self._go(self.centre)
+        return True
+
+    def _share_of(self, waiting: float) -> int:
+        """A period at which there are some tokens within what waits."""
+        return min(max(self._least, int(waiting) // _SHARE), self.limits.most)
+
+    @property
+    def _least(self) -> int:
+        """The shortest period that may be tried."""
+        return max(self.limits.least, ceil(self.too_short * _NARROW) if self.barred else 1)
+
+    def _judge_centre(self, cost: float, waiting: float, *, is_long: bool) -> None:
+        """And go on from there, unless it is not the centre that this was about."""
+        known = inf if self.cost is None else self.cost
+        if self.left is not None:
+            if cost < self.left / _SAME and (self.cost is None or cost > known * _SAME):
+                self.left = cost
+                return
+            self.left = None
+            if cost > known * _OTHER and waiting > self.usual * _OTHER:
+                # it does not become less: there is no room for that here
+                self._give_way(waiting)
+                return
+        self.barred = max(0, self.barred - 1)
+        if self.cost is not None and cost > known * _OTHER:
+            self._is_new_here()
+            self.step = 1 / _WIDE if is_long else _WIDE
+        elif self.cost is not None and cost < known / _OTHER:
+            self._is_new_here()
+            self._lift_bar()
+        self.cost, self.usual = cost, waiting
+        if self.paused:
+            self.paused -= 1
+        else:
+            self._go(self._next(is_long=is_long))
+
+    def _move(self, cost: float, waiting: float, *, is_long: bool) -> None:
+        """What was tried is better."""
+        if not self.worse:
+            self.step = _WIDE if self.step > 1 else 1 / _WIDE
+        self.centre, self.cost, self.usual = self.now, cost, waiting
+        self._is_new_here()
+        self._go(self._next(is_long=is_long))
+
+    def _end_trial(self, *, dear: bool) -> None:
+        """What was tried is worse, or much worse."""
+        if dear and self.now < self.centre:
+            self._bar()
         self.worse += 1
         factor = _WIDE if self.worse == 1 else _NARROW
         self.step = 1 / factor if self.step > 1 else factor
-        self.now = self.centre
+        if self.worse % 2 == 0:
+            self.pause = self.paused = min(_REST, 2 * self.pause + 1)
+        self.left = inf
+        self._go(self.centre)
+
+    def _is_new_here(self) -> None:
+        self.worse = self.pause = self.paused = 0
+
+    def _bar(self) -> None:
+        again = self.now == self.too_short
+        self.bar = min(_BARRED[1], 2 * self.bar) if again else _BARRED[0]
+        self.too_short, self.barred, self.pace_then = self.now, self.bar, self.pace
+
+    def _lift_bar(self) -> None:
+        self.too_short = self.barred = 0
+
+    def _next(self, *, is_long: bool) -> int:
+        """What to try beside the centre; the centre itself if there is nothing."""
+        for _ in range(2):
+            wide = self.step / 2 if is_long and self.step < 1 else self.step
+            period = self._beside(self.centre, wide)
+            if period < self.centre:
+                period = min(max(period, self._least), self.centre)
+            if period != self.centre:
+                return period
+            self.step = 1 / self.step
+        return self.centre
+
+    def _go(self, period: int) -> None:
+        if period != self.now:
+            self.now = period
+            self.turn += 1
 
     def _beside(self, period: int, step: float) -> int:
         moved = round(period * step)

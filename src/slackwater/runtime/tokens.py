@@ -22,10 +22,10 @@ from operator import index
 
 from slackwater.events import Batch, Control
 from slackwater.levels import Adaptive, Tokens
-from slackwater.runtime.period import Period
+from slackwater.runtime.period import Beat, Period
 from slackwater.runtime.queues import Queue
 
-__all__ = ["Beat", "Metronome", "Token", "is_token", "put_token"]
+__all__ = ["Metronome", "Token", "is_token", "put_token"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +46,6 @@ def put_token(queues: Sequence[Queue], number: int) -> None:
         queue.put(Batch.empty(queue.schema).followed_by([Token(number)]))
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """One token, after it has come out."""
-
-    period: int
-    """elements that had entered since the one before"""
-    latency: float
-    """seconds that it took"""
-    delay: float
-    """seconds since the one before came out"""
-
-    @property
-    def cumulative(self) -> float:
-        """How long an event waits at most: from its entrance to the first token behind it."""
-        return self.latency + self.delay
-
-
 @dataclass(slots=True)
 class Metronome:
     """When tokens enter, and what is known of those that are on their way."""
@@ -77,8 +60,8 @@ class Metronome:
     """by input: tokens that are still to enter, each behind all that had arrived at a time"""
     offsets: dict[int, dict[str, int]] = field(default_factory=dict)
     """by token: how much of each input had entered before it"""
-    entered: dict[int, tuple[int, float]] = field(default_factory=dict)
-    """its period, and when it was due"""
+    entered: dict[int, tuple[int, float, int]] = field(default_factory=dict)
+    """its period, when it was due, and under which turn of the period"""
     beats: list[Beat] = field(default_factory=list)
     last: float | None = None
 
@@ -103,7 +86,7 @@ class Metronome:
     def strike(self, names: Sequence[str], at: int, now: float) -> None:
         """A token is to enter every input, behind all that had arrived at that time."""
         self.number += 1
-        self.entered[self.number] = self.since, now
+        self.entered[self.number] = self.since, now, 0 if self.period is None else self.period.turn
         self.offsets[self.number] = {}
         self.since = 0
         for name in names:
@@ -114,12 +97,12 @@ class Metronome:
 
         So many elements have not been let in; others have, and are behind this token.
         """
-        period, entered = self.entered.pop(number)
+        period, entered, turn = self.entered.pop(number)
         delay = now - (entered if self.last is None else self.last)
         beat = Beat(period, now - entered, delay)
         self.last = now
         self.beats.append(beat)
         if self.period is not None:
-            inside = self.since + sum(elements for elements, _ in self.entered.values())
-            self.period.hear(beat.cumulative, outside + inside)
+            inside = self.since + sum(elements for elements, _, _ in self.entered.values())
+            self.period.hear(beat, outside + inside, turn)
         return self.offsets.pop(number)
