@@ -7,6 +7,7 @@ given a second way through: what is drawn is also joined with, or united with, i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,80 @@ def test_periods_that_are_none_are_refused() -> None:
     for first in (4.5, "few"):
         with pytest.raises(PlanError, match="whole numbers"):
             sw.Adaptive(first=first)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("made", "fact"),
+    [
+        (lambda: sw.Heeding("multiset"), "not a way to search"),  # type: ignore[arg-type]
+        (lambda: sw.Heeding("scan"), "not a way to search"),  # type: ignore[arg-type]
+        (lambda: sw.Heeding(True), "not a way to search"),  # type: ignore[arg-type]
+        (lambda: sw.Tokens(True), "between two tokens"),
+        (lambda: sw.Tokens(5, in_step="no"), "in step, or they are not"),  # type: ignore[arg-type]
+        (lambda: sw.Tokens(5, 1), "in step, or they are not"),  # type: ignore[arg-type]
+        (lambda: sw.Adaptive(first=True), "whole numbers"),
+        (lambda: sw.RoundRobin(0), "one batch or more"),
+        (lambda: sw.RoundRobin("many"), "one batch or more"),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_that_are_none_are_refused_when_they_are_written(
+    made: Callable[[], object], fact: str
+) -> None:
+    with pytest.raises(PlanError, match=fact) as refused:
+        made()
+    assert refused.value.detail
+    assert refused.value.hint or "least" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("asked", "fact"),
+    [
+        ({"show": sw.MARKED}, "no level of consistency is asked for"),
+        ({"show": "held", "schedule": sw.RoundRobin()}, "no level of consistency is asked for"),
+        ({"show": sw.MARKED, "level": sw.NO_LEVEL}, "no level of consistency is asked for"),
+        ({"show": "at once", "by": sw.Tokens(1)}, "'at once' is not one of 'held', 'marked'"),
+        ({"by": sw.Tokens}, "is not a way to keep a level"),
+        ({"by": sw.Tokens(1), "schedule": sw.RoundRobin}, "not a schedule"),
+        ({"by": sw.Tokens(1), "schedule": "round robin"}, "not a schedule"),
+        ({"level": "right"}, "not one of"),
+    ],
+    ids=str,
+)
+def test_what_is_asked_of_a_run_is_looked_at_first(asked: dict[str, Any], fact: str) -> None:
+    s = sw.stream({"k": int}, name="s")
+    with pytest.raises(PlanError, match=fact):
+        s.distinct().run({s: []}, **asked)
+
+
+def test_how_it_is_shown_may_be_written_as_a_word() -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(t, 9, k=t) for t in range(4)]
+    late = told[::-1]
+    changes = {
+        show: s.run({s: late}, batch=1, by=sw.Tokens(4), show=show).corrections  # type: ignore[arg-type]
+        for show in ("held", "marked")
+    }
+    assert changes == {"held": 0, "marked": 3}, "what is held comes as one batch"
+
+
+def _not_after_a_push() -> dict[str, tuple[sw.Query, dict[str, Any]]]:
+    s, t = (sw.stream({"k": int}, name=name) for name in "st")
+    return {
+        "with a merge": (sw.merge(s, t), {}),
+        "by the clock": (s.align(5, clock="system"), {}),
+        "Sort holds rows back": (s.sort("k"), {}),
+        "at output latency": (s.distinct().latency(sw.ORDER_PRESERVING), {}),
+        "can be turned": (s.distinct(), {"turnable": True}),
+        "called 's'": (s.union(sw.stream({"k": int}, name="s")), {}),
+    }
+
+
+@pytest.mark.parametrize("why", _not_after_a_push())
+def test_a_query_that_is_opened_refuses_a_level_that_it_cannot_keep(why: str) -> None:
+    query, asked = _not_after_a_push()[why]
+    with pytest.raises(PlanError, match=why):
+        query.open(level=sw.INPUT_PREFIX_CONSISTENT, **asked)
+    assert query.open(**asked).output.marks == []
 
 
 def test_a_period_may_be_any_whole_number() -> None:

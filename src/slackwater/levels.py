@@ -106,6 +106,14 @@ class Heeding:
 
     search: Search = Search.MULTISET
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.search, Search):
+            raise PlanError(
+                f"{self.search!r} is not a way to search what is on its way",
+                detail=f"it is of type {type(self.search).__name__}",
+                hint="sw.Heeding(), or sw.Heeding(sw.Search.SCAN) to compare with",
+            )
+
     def require(self, level: Level) -> None:
         """It does not know when inputs are at one time."""
         if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT:
@@ -157,6 +165,12 @@ class Tokens:
                 detail=f"every={self.every!r}",
                 hint="sw.Tokens(100), sw.Tokens(sw.Adaptive())",
             )
+        if not isinstance(self.in_step, bool):
+            raise PlanError(
+                "tokens are in step, or they are not",
+                detail=f"in_step={self.in_step!r}",
+                hint="sw.Tokens(100, in_step=True)",
+            )
 
     def require(self, level: Level) -> None:
         """Inputs are at one time only if that is seen to."""
@@ -172,7 +186,10 @@ Method = Drain | Heeding | Tokens
 
 
 def _size(every: Any) -> int:
+    """A whole number, and 0 if it is none: truth is no number here."""
     try:
+        if isinstance(every, bool):
+            return 0
         return index(every)
     except TypeError:
         return 0

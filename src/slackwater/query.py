@@ -17,7 +17,7 @@ from slackwater.consistency import Dial, OutputLatency, clock_of, dial
 from slackwater.errors import PlanError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
-from slackwater.levels import HELD, Level, Method, Showing
+from slackwater.levels import NO_LEVEL, Level, Method, Showing
 from slackwater.merging import MergePolicy
 from slackwater.operators import wall_clock
 from slackwater.plan import explain, nodes
@@ -425,7 +425,7 @@ class Query:
         on_invalid: OnInvalid = RAISE,
         level: Level | None = None,
         by: Method | None = None,
-        show: Showing = HELD,
+        show: Showing | None = None,
         schedule: Schedule | None = None,
     ) -> Output:
         """Run in this process over scripted inputs, `batch` elements at a time.
@@ -447,7 +447,7 @@ class Query:
             on_invalid=_one_of(OnInvalid, on_invalid),
             level=None if level is None else _one_of(Level, level),
             by=by,
-            show=_one_of(Showing, show),
+            show=None if show is None else _one_of(Showing, show),
             schedule=schedule,
         )
 
@@ -509,6 +509,7 @@ class Query:
         on_invalid: OnInvalid = RAISE,
         now: Callable[[], int] | None = None,
         turnable: bool = False,
+        level: Level | None = None,
     ) -> RunningQuery:
         """Run in this process, step by step: push elements, read what the query says so far.
 
@@ -526,6 +527,15 @@ class Query:
         []
         >>> [list(batch) for batch in running.turn(blocking=0)]
         [[insert(3, 4, a=1)]]
+
+        A push is worked off before it returns, which keeps every level of consistency. With a `level`,
+        what cannot is refused, and `output.marks` says of which prefix of each stream the state after
+        each push is the answer.
+
+        >>> running = s.distinct().open(level=sw.INPUT_PREFIX_CONSISTENT)
+        >>> out = running.push(s, [sw.insert(3, 4, a=1), sw.insert(5, 6, a=1)])
+        >>> running.output.marks
+        [Mark(said=2, offsets={'stream': 2}, token=None)]
         """
         return RunningQuery(
             Execution(
@@ -533,6 +543,7 @@ class Query:
                 on_invalid=_one_of(OnInvalid, on_invalid),
                 now=now or wall_clock,
                 turnable=turnable,
+                level=NO_LEVEL if level is None else _one_of(Level, level),
             )
         )
 

@@ -45,7 +45,7 @@ from slackwater.runtime.schedules import RoundRobin, Schedule, Turns
 from slackwater.runtime.shown import Shown
 from slackwater.runtime.tokens import Metronome, Token, is_token, put_token
 
-__all__ = ["Controlled"]
+__all__ = ["Controlled", "require_prefixes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +324,33 @@ class Controlled:
         return True
 
 
-def _require_controllable(root: Node) -> None:
-    """Refuse plans of which no operator alone knows when a prefix is worked off."""
+def require_prefixes(root: Node, *, turnable: bool = False) -> None:
+    """Refuse plans whose answer, when all is quiet, is not that to what has been taken in."""
+    if turnable:
+        raise PlanError(
+            "a level of consistency for a query that can be turned",
+            detail="where the dial stands is no part of the prefix that a state names",
+            hint="leave out turnable, or level",
+        )
+    _require_names(root)
+    for node in walk(root):
+        if isinstance(node, Merge):
+            raise PlanError(
+                "a level of consistency for a plan with a merge",
+                detail="it goes as far as the input that is furthest, which is no prefix of each",
+                hint="leave out level",
+            )
+        if isinstance(node, Align | Finalize) and node.clock is Clock.SYSTEM:
+            raise PlanError(
+                f"a level of consistency for a plan in which {node.name} goes by the clock",
+                detail="what it says is no answer to a prefix of the input alone",
+                hint="leave out level",
+            )
+    _require_whole_answers(root)
+
+
+def _require_names(root: Node) -> None:
+    """Prefixes are named by their streams."""
     names = [node.stream_name for node in walk(root) if isinstance(node, Source)]
     for name in names:
         if names.count(name) > 1:
@@ -334,6 +359,11 @@ def _require_controllable(root: Node) -> None:
                 detail="what is shown names the prefix of each",
                 hint="sw.stream(..., name=...)",
             )
+
+
+def _require_controllable(root: Node) -> None:
+    """Refuse plans of which no operator alone knows when a prefix is worked off."""
+    _require_names(root)
     hint = "push batches into query.open(): what is shown after each is right"
     for node in walk(root):
         if isinstance(node, Fixpoint):

@@ -18,7 +18,7 @@ from slackwater.admission import Admission
 from slackwater.consistency import Dial
 from slackwater.errors import InvalidElement, OperatorError, PlanError, SlackwaterError
 from slackwater.events import Batch, Element, Stream
-from slackwater.levels import HELD, Level, Method, Showing, method_for
+from slackwater.levels import HELD, NO_LEVEL, Level, Method, Showing, method_for
 from slackwater.operators import Description, Now, wall_clock
 from slackwater.plan.nodes import Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
@@ -26,13 +26,13 @@ from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import Punctuation
-from slackwater.runtime.controlled import Controlled
+from slackwater.runtime.controlled import Controlled, require_prefixes
 from slackwater.runtime.dataflow import Dataflow
 from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 from slackwater.runtime.output import Output
 from slackwater.runtime.replicas import Entered, Replicas
 from slackwater.runtime.running import Running
-from slackwater.runtime.schedules import Schedule
+from slackwater.runtime.schedules import Schedule, require_schedule
 from slackwater.times import BEGIN, INF, Duration
 
 __all__ = ["Execution", "Inputs", "Snapshot", "Status", "run", "without_time"]
@@ -50,7 +50,10 @@ class Execution:
         on_invalid: OnInvalid = RAISE,
         now: Now = wall_clock,
         turnable: bool = False,
+        level: Level = NO_LEVEL,
     ) -> None:
+        if level is not NO_LEVEL:
+            require_prefixes(root, turnable=turnable)
         self._dial = the_dial(root) if turnable else None
         self._dataflow = Dataflow.of(
             root, on_invalid=on_invalid, now=_in_chronons(now), turnable=turnable
@@ -60,6 +63,11 @@ class Execution:
             root.schema, self._dataflow.ledger, infer(root)[root], disordered=is_disordered(root)
         )
         self._root, self._on_invalid = root, on_invalid
+        self._taken_in = (
+            None if level is NO_LEVEL else {s.stream_name: 0 for s in self._dataflow.sources}
+        )
+        """of each stream how many elements, where states are marked"""
+        self._counted = self._said_before = 0
         self.edges = {s: self._edge(s) for s in self._dataflow.sources if not s.replicated}
         self._replicas = {
             s: Replicas(s, self._edge, self._dataflow) for s in self._dataflow.sources if s.replicated
@@ -85,6 +93,9 @@ class Execution:
         """
         require_sources(self.sources, [source])
         self._refuse_when_stopped()
+        if self._taken_in is not None:
+            # it is counted here, and may be an iterator
+            stream = self.read(source, stream)
         entrance = self._entrance(source, replica)
         if entrance is None:
             return []
@@ -104,7 +115,17 @@ class Execution:
         for batch in said:
             self.output.append(batch)
         self.output.ends_here()
+        if self._taken_in is not None:
+            self._mark(self._taken_in, source, stream)
         return said
+
+    def _mark(self, taken_in: dict[str, int], source: Source, batch: Stream) -> None:
+        """All is quiet: what has been said is the answer to what has been taken in."""
+        assert isinstance(batch, Batch), "it has been read"
+        taken_in[source.stream_name] += len(batch)
+        self._said_before += sum(map(len, self.output.batches[self._counted :]))
+        self._counted = len(self.output.batches)
+        self.output.marked.append((self._said_before, dict(taken_in), None))
 
     def _entrance(
         self, source: Source, replica: str | None
@@ -319,27 +340,36 @@ def run(
     on_invalid: OnInvalid = RAISE,
     level: Level | None = None,
     by: Method | None = None,
-    show: Showing = HELD,
+    show: Showing | None = None,
     schedule: Schedule | None = None,
 ) -> Output:
     """Run the plan over the inputs, in batches of at most `batch` elements.
 
     With a level of consistency, a method or a schedule inputs wait in line, and operators take turns.
     """
+    asked = level is not None or by is not None
     try:
         size = index(batch)
     except TypeError:
         size = 0
     if size < 1:
         raise PlanError("a batch holds one element or more", detail=f"batch={batch!r}")
-    if level is None and by is None and schedule is None:
+    level, by = method_for(level, by)
+    if show is not None and by is None:
+        raise PlanError(
+            f"show={show.value!r} where no level of consistency is asked for",
+            detail="nothing is held then, and nothing is marked",
+            hint="level=sw.INPUT_PREFIX_CONSISTENT, or by=sw.Tokens(100); or leave out show",
+        )
+    if schedule is not None:
+        require_schedule(schedule)
+    if not asked and schedule is None:
         execution = Execution(root, on_invalid=on_invalid)
         for arrival in _arrivals(execution, inputs, size):
             execution.push(*arrival)
         return execution.output
-    level, by = method_for(level, by)
     controlled = Controlled(
-        root, level=level, by=by, show=show, schedule=schedule, on_invalid=on_invalid
+        root, level=level, by=by, show=show or HELD, schedule=schedule, on_invalid=on_invalid
     )
     for source, stream, _ in _arrivals(controlled, inputs, size):
         controlled.offer(source, stream)

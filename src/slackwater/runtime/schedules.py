@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from slackwater.errors import PlanError
 from slackwater.runtime.queues import Queue
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Shuffled",
     "Turns",
     "Worker",
+    "require_schedule",
 ]
 
 
@@ -124,6 +126,14 @@ class RoundRobin:
 
     at_most: int = 64
 
+    def __post_init__(self) -> None:
+        if type(self.at_most) is not int or self.at_most < 1:
+            raise PlanError(
+                "whose turn it is has one batch or more",
+                detail=f"at_most={self.at_most!r}",
+                hint="sw.RoundRobin(64)",
+            )
+
     def begin(self) -> Turns:
         """The first begins."""
         return _Round(self.at_most)
@@ -173,6 +183,16 @@ class _Throws:
 
     def pick(self, queues: Sequence[Queue]) -> Queue:
         return self.die.choice(queues)
+
+
+def require_schedule(schedule: object) -> None:
+    """Refuse what does not say who is next."""
+    if isinstance(schedule, type) or not callable(getattr(schedule, "begin", None)):
+        raise PlanError(
+            f"{schedule!r} is not a schedule",
+            detail="a schedule is a value that begins its turns",
+            hint="sw.RoundRobin(), sw.BottomUp(), sw.Fair() or sw.Shuffled(seed)",
+        )
 
 
 def _spent(worker: Worker) -> float:
