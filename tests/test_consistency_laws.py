@@ -8,6 +8,7 @@ given a second way through: what is drawn is also joined with, or united with, i
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,64 @@ def test_what_is_marked_is_the_answer_to_the_prefix_that_it_names(name: str) -> 
             assert tokens == [*range(1, len(tokens) + 1)], "one right state for every token"
 
     law()
+
+
+STEPS: list[sw.levels.Method] = [
+    sw.Tokens(1, in_step=True),
+    sw.Tokens(3, in_step=True),
+    sw.Tokens(sw.Adaptive(first=2, most=4), in_step=True),
+    sw.Drain(),
+]
+
+
+@pytest.mark.parametrize("name", CONTROLLED)
+def test_inputs_that_are_kept_in_step_are_at_one_time(name: str) -> None:
+    """Level 4: elements arrive in an order, and every marked state answers what had come by then."""
+    case = CASES[name]()
+    ways = _ways(case)
+
+    @FEW
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        inputs = _drawn(data, case)
+        query = ways[data.draw(st.sampled_from([*ways]))]
+        left = {source: list(told) for source, told in inputs.items()}
+        script: list[tuple[sw.Query, Element]] = []
+        while any(left.values()):
+            source = data.draw(st.sampled_from([each for each in left if left[each]]))
+            script.append((source, left[source].pop(0)))
+        batch = data.draw(st.integers(1, 3))
+        out = query.run(
+            script,
+            batch=batch,
+            level=sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT,
+            by=data.draw(st.sampled_from(STEPS)),
+            schedule=sw.Shuffled(data.draw(st.integers(0, 999))),
+            show=data.draw(st.sampled_from([sw.HELD, sw.MARKED])),
+        )
+        found = anomalies(
+            Log.of(out, inputs, times=_arrivals(inputs, script, batch)),
+            sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT,
+            answer_of(query, *case.sources),
+        )
+        assert not found, found[0]
+        assert out.as_history() == query.meaning(inputs)
+        assert bool(out.marks) == bool(script)
+
+    law()
+
+
+def _arrivals(
+    inputs: dict[sw.Query, list[Element]], script: list[tuple[sw.Query, Element]], batch: int
+) -> dict[sw.Query, list[int]]:
+    """Of each element, which batch it arrived in."""
+    times: dict[sw.Query, list[int]] = {source: [] for source in inputs}
+    time = 0
+    for source, run in groupby(script, key=lambda pair: pair[0]):
+        for place, _ in enumerate(run):
+            time += place % batch == 0
+            times[source].append(time)
+    return times
 
 
 @pytest.mark.parametrize("level", [sw.UPDATE_COMPLETE, sw.INPUT_PREFIX_UPDATE_COMPLETE])
@@ -259,6 +318,40 @@ def test_how_it_is_shown_may_be_written_as_a_word() -> None:
     assert changes == {"held": 0, "marked": 3}, "what is held comes as one batch"
 
 
+@pytest.mark.parametrize("name", CONTROLLED)
+def test_every_state_after_a_push_is_the_answer_to_what_was_pushed(name: str) -> None:
+    """In step too: pushes are one clock."""
+    case = CASES[name]()
+    ways = _ways(case)
+
+    @FEW
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        inputs = _drawn(data, case)
+        query = ways[data.draw(st.sampled_from([*ways]))]
+        running = query.open(level=sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT)
+        left = {source: list(told) for source, told in inputs.items()}
+        times: dict[sw.Query, list[int]] = {source: [] for source in inputs}
+        clock = 0
+        while any(left.values()):
+            source = data.draw(st.sampled_from([each for each in left if left[each]]))
+            some = data.draw(st.integers(1, 3))
+            clock += 1
+            times[source] += [clock] * len(left[source][:some])
+            running.push(source, left[source][:some])
+            del left[source][:some]
+        out = running.output
+        assert len(out.marks) == clock
+        found = anomalies(
+            Log.of(out, inputs, times=times),
+            sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT,
+            answer_of(query, *case.sources),
+        )
+        assert not found, found[0]
+
+    law()
+
+
 def _not_after_a_push() -> dict[str, tuple[sw.Query, dict[str, Any]]]:
     s, t = (sw.stream({"k": int}, name=name) for name in "st")
     return {
@@ -277,6 +370,21 @@ def test_a_query_that_is_opened_refuses_a_level_that_it_cannot_keep(why: str) ->
     with pytest.raises(PlanError, match=why):
         query.open(level=sw.INPUT_PREFIX_CONSISTENT, **asked)
     assert query.open(**asked).output.marks == []
+
+
+def test_a_loop_is_the_answer_to_what_was_pushed() -> None:
+    s = sw.stream({"a": int, "b": int}, name="s")
+    ways = sw.fixpoint(
+        lambda r: s.union(r.join(s, on={"b": "a"}, suffix="_2").select("a", b="b_2")).distinct(),
+        schema={"a": int, "b": int},
+    )
+    running = ways.open(level=sw.INPUT_PREFIX_CONSISTENT)
+    told = [sw.insert(0, 9, a=1, b=2), sw.insert(2, 9, a=2, b=3), sw.insert(3, 7, a=3, b=1)]
+    for element in told:
+        running.push(s, iter([element]))
+    assert [mark.offsets["s"] for mark in running.output.marks] == [1, 2, 3]
+    for mark in running.output.marks:
+        assert running.output.until(mark) == ways.meaning({s: told[: mark.offsets["s"]]})
 
 
 def test_a_period_may_be_any_whole_number() -> None:
