@@ -51,6 +51,16 @@ def test_what_cannot_be_used_is_told_with_its_row_in_the_file(
             assert places == {3: f"file:{path}, row 2", 4: f"file:{path}, row 3"}
 
 
+def test_who_has_no_partition_promises_for_nobody_else(tmp_path: Path) -> None:
+    names = [None, "None", "'None'", "", "Nones"]
+    path = tmp_path / "0.parquet"
+    pl.DataFrame({"k": range(5), "vs": range(5), "p": names}).write_parquet(path)
+    read = _read(path, Ledger(), partition="p")
+    assert len({origin for origin, _ in read}) == len(names)
+    assert [rows[0].payload["k"] for _, rows in read] == [*range(5)]
+    assert read[0][0] == "None"
+
+
 def _cut(path: Path) -> None:
     ROWS.write_parquet(path)
     path.write_bytes(path.read_bytes()[:-9])

@@ -326,7 +326,13 @@ def _by_origin(
         return int(numbers()[share][row])
 
     for share, ((value,), part) in enumerate(table.group_by(partition, maintain_order=True)):
-        yield str(value), part, partial(number, share)
+        yield _called(value), part, partial(number, share)
+
+
+def _called(value: object) -> str:
+    """A partition by its value: one without a value is None, and who is called so, is 'None'."""
+    called = str(value)
+    return f"'{called}'" if value is not None and called.strip("'") == "None" else called
 
 
 def _without_partition(
