@@ -14,6 +14,7 @@ from slackwater.distributed.program import program_of
 from slackwater.distributed.store import Place, Store
 from slackwater.spark import sinks
 from slackwater.spark.beforehand import require_offsets, require_types
+from slackwater.spark.kafka import once
 
 s = sw.stream({"k": int}, name="s")
 other = sw.stream({"k": int}, name="other")
@@ -187,9 +188,46 @@ def test_an_answer_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(sw.PlanError, match="another sink") as refused:
         _answered(spark, tmp_path, sink=other)
     assert "was the Delta table" in refused.value.detail
+    with pytest.raises(sw.PlanError, match="another sink"):
+        _answered(spark, tmp_path, sink=sinks.Console())
     _answered(spark, tmp_path, sink=one)
-    topics = [sinks.Kafka(servers="localhost:9092", topic=name) for name in ("one", "other")]
-    assert topics[0].place != topics[1].place
+    in_no_table = tmp_path / "in no table"
+    (in_no_table / "in").mkdir(parents=True)
+    pl.DataFrame({"k": [1], "vs": [5]}).write_parquet(in_no_table / "in" / "0.parquet")
+    _answered(spark, in_no_table)
+    with pytest.raises(sw.PlanError, match="another sink") as refused:
+        _answered(spark, in_no_table, sink=other)
+    assert "the answer: was in no table and no topic; is the Delta table" in refused.value.detail
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_topic_goes_on_with_rows_where_they_were() -> None:
+    """An adjust must not come to another partition than the insert before it."""
+
+    def place(topic: str = "t", **other: Any) -> str:
+        return sinks.Kafka(servers="localhost:9092", topic=topic, **{"partitions": 2, **other}).place
+
+    others = [place("u"), place(partitions=3), place(key=["k"]), place(key=["k", "v"])]
+    others += [place(value="arrow"), place(key=["k"], view=True)]
+    assert len({place(), *others}) == 1 + len(others)
+    assert place(tokens=True) == place()
+
+
+def test_what_kafka_has_said_of_one_topic_it_has_not_said_of_another(tmp_path: Path) -> None:
+    """A query that is refused, for its topic is another one, leaves the checkpoint as it was."""
+
+    def known(of: str, counts: Any, root: str = "new") -> Any:
+        return once(f"{tmp_path}/{root}", "partitions of s", of, lambda: counts)
+
+    assert known("wrong", ["wrong/0"]) == ["wrong/0"]
+    assert known("t", ["t/0", "t/1"]) == ["t/0", "t/1"]
+    # a partition that is added later is not one of those
+    assert known("t", ["t/0", "t/1", "t/2"]) == ["t/0", "t/1"]
+    assert known("like t/.*", ["t/0"]) == ["t/0"]
+    written_before = tmp_path / "old" / "known"
+    written_before.mkdir(parents=True)
+    (written_before / "partitions of s.json").write_text('["t/0"]')
+    assert known("t", ["t/0", "t/1"], "old") == ["t/0"]
 
 
 def test_with_its_spark_a_query_has_ended(

@@ -211,7 +211,8 @@ def places_of(
     by the offsets of topics, whatever it is told to read now.
     """
     places = {repr(source.stream_name): _place_of(given, resolved) for source, given in inputs.items()}
-    return {**places, "the answer": sink.place} if sink.place else places
+    # what was told elsewhere meanwhile, a table or a topic would lack
+    return {**places, "the answer": sink.place or "in no table and no topic"}
 
 
 def _place_of(given: Unread, resolved: Callable[[str], str]) -> str:
@@ -221,7 +222,8 @@ def _place_of(given: Unread, resolved: Callable[[str], str]) -> str:
         case Committed(directory):
             place = f"answers in {resolved(directory)}"
         case Kafka() as topics:
-            names = ", ".join(topics.topics) if topics.pattern is None else f"like {topics.pattern}"
+            known = ", ".join(sorted({*topics.topics}))
+            names = known if topics.pattern is None else f"like {topics.pattern}"
             place = f"{topics.value} in topics {names}"
         case _:
             place = "a DataFrame"

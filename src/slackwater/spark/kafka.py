@@ -16,6 +16,7 @@ A record without a value but with a header `slackwater.token` is a token: see di
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,11 +92,18 @@ def _said(problem: Py4JJavaError) -> str:
     return str(problem.java_exception.getMessage())
 
 
-def once(root: str, name: str, ask: Callable[[], Any]) -> Any:
-    """What was answered when it was asked first, by this query or by the same before a restart."""
-    directory, file = Directory(f"{root}/known"), f"{quote(name, safe=' ')}.json"
-    if directory.has(file):
-        return json.loads(directory.read(file))
+def once(root: str, name: str, of: str, ask: Callable[[], Any]) -> Any:
+    """What was answered when it was asked first, by this query or by the same before a restart.
+
+    `of` is what it was asked about: a query that was refused may have asked about something else.
+    """
+    directory = Directory(f"{root}/known")
+    digest = hashlib.blake2b(of.encode(), digest_size=8).hexdigest()
+    called = quote(name, safe=" ")
+    # earlier versions have not said about what
+    for file in (f"{called} {digest}.json", f"{called}.json"):
+        if directory.has(file):
+            return json.loads(directory.read(file))
     answer = ask()
-    directory.write(file, json.dumps(answer).encode())
+    directory.write(f"{called} {digest}.json", json.dumps(answer).encode())
     return answer

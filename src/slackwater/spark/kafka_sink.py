@@ -103,8 +103,10 @@ class Kafka(Sink):
 
     @property
     def place(self) -> str:
-        """The topic, and what its records are."""
-        return f"the topic {self.topic}, {'a view' if self.view else 'a changelog'} as {self.value}"
+        """The topic, what its records are, and where a row goes: changes of it must follow it there."""
+        what = "a view" if self.view else "a changelog"
+        by = f" by {', '.join(self.key)}" if self.key else ""
+        return f"the topic {self.topic}, {what} as {self.value} in {self.partitions} partitions{by}"
 
     def prepared(self, spark: SparkSession, schema: pl.Schema, root: str) -> Sink:
         """The same, with the topic's number of partitions."""
@@ -123,7 +125,9 @@ class Kafka(Sink):
             with kafka.admin_of(spark, self.servers, self.options) as admin:
                 return kafka.counts(spark, admin, [self.topic])[self.topic]
 
-        count = kafka.once(root, "the sink", ask) if self.partitions is None else self.partitions
+        count = self.partitions
+        if count is None:
+            count = kafka.once(root, "the sink", self.topic, ask)
         return replace(self, partitions=count, session=spark)
 
     def in_tasks(self, schema: pl.Schema) -> Rewrites:

@@ -59,7 +59,8 @@ def known_partitions(spark: SparkSession, given: Unread, root: str, name: str) -
             ]
 
     # asked once: a batch that is repeated must not find more of them than before
-    origins = kafka.once(root, f"partitions of {name}", ask)
+    of = ", ".join(sorted(topics.topics)) if topics.pattern is None else f"like {topics.pattern}"
+    origins = kafka.once(root, f"partitions of {name}", of, ask)
     return replace(given, progress=replace(given.progress, origins=tuple(origins)))
 
 
