@@ -154,10 +154,11 @@ def read_files(
     """The files of a directory as a stream, for `Query.start`: Parquet, or Arrow IPC.
 
     Spark's tasks read them in columns, and not through Spark's own rows; those in directories below it,
-    too, unless a name begins with "_" or ".". Files are taken in the order of
-    their times, at most `per_batch` of them at once. Files whose times are the same (file systems count
-    in milliseconds, some in seconds) are in the order of their names within a batch, but Spark may
-    put the later one into the earlier batch. What the columns mean is as in `from_dataframe`.
+    too, unless a name begins with "_" or ".": a query that would read its own checkpoint or answer is
+    refused. Files are taken in the order of their times, at most `per_batch` of them at once. Files
+    whose times are the same (file systems count in milliseconds, some in seconds) are in the order of
+    their names within a batch, but Spark may put the later one into the earlier batch. What the columns
+    mean is as in `from_dataframe`.
     """
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")

@@ -12,8 +12,9 @@ from pyspark import SparkContext
 import slackwater as sw
 from slackwater.distributed.program import program_of
 from slackwater.distributed.store import Place, Store
+from slackwater.plan.nodes import Source
 from slackwater.spark import sinks
-from slackwater.spark.beforehand import require_offsets, require_types
+from slackwater.spark.beforehand import require_apart, require_offsets, require_types
 from slackwater.spark.kafka import once
 
 s = sw.stream({"k": int}, name="s")
@@ -178,6 +179,40 @@ def test_what_goes_on_reads_what_it_has_read(spark: Any, tmp_path: Path) -> None
         assert refused.value.detail.endswith(told)
         assert refused.value.hint
     assert _answered(spark, tmp_path).progress.rows_in == 2
+
+
+def _source(query: sw.Query) -> Source:
+    assert isinstance(query.node, Source)
+    return query.node
+
+
+APART = [
+    ("/data", "/data-out"),
+    ("/data", "/data/_out"),
+    ("/data/in", "/data"),
+    ("/data/in-*", "/data/out"),
+]
+WITHIN = [
+    ("/data", "/data"),
+    ("/data/", "/data/out/a"),
+    ("/data/in-*", "/data/in-1/out"),
+    ("/d?", "/da/x"),
+]
+
+
+@pytest.mark.parametrize(("read", "written"), [*APART, *WITHIN])
+def test_a_query_does_not_read_what_it_writes(read: str, written: str) -> None:
+    """Files in directories below the input's are read as well."""
+    parquet, delta = sinks.Parquet(directory=written), sinks.Delta(table=written)
+    for sink, checkpoint in ((sinks.Memory(), written), (parquet, "/c"), (delta, "/c")):
+        given = {_source(s): sw.read_files(read, vs="vs")}
+        if (read, written) in APART:
+            require_apart(given, sink, checkpoint, str)
+            continue
+        with pytest.raises(sw.PlanError, match="s: the query would read its own") as refused:
+            require_apart(given, sink, checkpoint, str)
+        assert written in refused.value.detail
+        assert refused.value.hint
 
 
 def test_an_answer_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from typing import Any
 
 import polars as pl
@@ -28,12 +29,14 @@ from slackwater.persistence import is_carried
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.rows import Committed, Files, Unread
 from slackwater.spark import kafka_sink
+from slackwater.spark.delta import Delta
 from slackwater.spark.parquet import Parquet
 from slackwater.spark.receiving import Sink
 from slackwater.topics import Kafka
 
 __all__ = [
     "places_of",
+    "require_apart",
     "require_at_rest",
     "require_buckets",
     "require_inputs",
@@ -232,6 +235,35 @@ def _place_of(given: Unread, resolved: Callable[[str], str]) -> str:
         f"{name}={value!r}" for name, value in {**columns, "partition": given.partition}.items() if value
     ]
     return f"{place} ({', '.join(told)})"
+
+
+def require_apart(
+    inputs: Mapping[Source, Unread], sink: Sink, checkpoint: str, resolved: Callable[[str], str]
+) -> None:
+    """What a query writes is not below what it reads: it would come to read that, too."""
+    written = {"checkpoint": checkpoint}
+    match sink:
+        case Parquet(directory=place) | Delta(table=place):
+            written["answer"] = place
+    for source, given in inputs.items():
+        if not isinstance(given.frame, Files):
+            continue
+        read = resolved(given.frame.directory)
+        for what, place in written.items():
+            if _is_below(place, read):
+                raise PlanError(
+                    f"{source.stream_name}: the query would read its own {what}",
+                    detail=f"it is in {place}, and all files below {read} are read",
+                    hint="put it elsewhere, or into a directory there whose name begins with '_' or '.'",
+                )
+
+
+def _is_below(place: str, pattern: str) -> bool:
+    """Whether Spark finds the files of one directory when it looks for those of another."""
+    parts, wanted = (each.rstrip("/").split("/") for each in (place, pattern))
+    below = parts[len(wanted) :]
+    is_there = len(parts) >= len(wanted) and all(map(fnmatchcase, parts, wanted))
+    return is_there and not any(name.startswith(("_", ".")) for name in below)
 
 
 def require_offsets(store: Store, checkpoint: str) -> None:

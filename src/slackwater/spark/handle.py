@@ -52,6 +52,7 @@ from slackwater.runtime.output import Output
 from slackwater.runtime.run import without_time
 from slackwater.spark.beforehand import (
     places_of,
+    require_apart,
     require_at_rest,
     require_buckets,
     require_inputs,
@@ -471,6 +472,7 @@ def start(
     root_of_store = f"{checkpoint}/slackwater"
     inputs = {source: known(spark, given, root_of_store, source) for source, given in inputs.items()}
     sink = sink.resolved(lambda place: _resolved(spark, place))
+    require_apart(inputs, sink, checkpoint, lambda place: _resolved(spark, place))
     sink = sink.prepared(spark, root.schema, root_of_store)
     store = Store(root_of_store)
     require_offsets(store, checkpoint)
