@@ -97,6 +97,19 @@ def test_what_enters_beside_the_streams_is_fixed_with_the_first_batch(tmp_path: 
     assert refused.value.detail == "was: nothing; is: a heartbeat"
 
 
+def test_where_rows_come_from_is_fixed_with_the_first_batch_that_is_begun(tmp_path: Path) -> None:
+    """It may have failed, and will be run again with the files that Spark has written down."""
+    store, program = Store(str(tmp_path)), program_of(s.node, buckets=1)
+    store.begin(store.fitting(program, places={"'s'": "/wrong"}))
+    store.begin(store.fitting(program, places={"'s'": "/in"}))
+    store.fitting(program, places={"'s'": "/in"}, has_read=True)
+    with pytest.raises(sw.PlanError, match="other inputs, or with another sink") as refused:
+        store.fitting(program, places={"'s'": "/other"}, has_read=True)
+    assert refused.value.detail == "'s': was /in; is /other"
+    with pytest.raises(sw.PlanError, match="other inputs beside"):
+        store.fitting(program, ["a heartbeat"], {"'s'": "/in"}, has_read=True)
+
+
 def test_a_source_that_is_judged_first_keeps_the_latency_of_its_readers() -> None:
     """It is needed by k and by v: the plan is made anew with one entrance."""
     query = (

@@ -111,12 +111,15 @@ class Store:
         program: Program,
         beside: Sequence[str] = (),
         places: Mapping[str, str] | None = None,
+        *,
+        has_read: bool = False,
     ) -> dict[str, Any]:
         """What is to be written down of a program that may begin here, or go on; else refuse.
 
         `beside` are the inputs that are no streams of the plan; `places` say where each stream comes
-        from and how it is read, and where the answer goes, if that must stay the same. "query" is its
-        name, for sinks: the one that it has already, if it goes on.
+        from and how it is read, and where the answer goes, if that must stay the same. All these must
+        once a batch was begun: it `has_read` something. "query" is its name, for sinks: the one that it
+        has already, if it goes on.
         """
         mine: dict[str, Any] = {
             "fingerprint": program.fingerprint,
@@ -137,8 +140,9 @@ class Store:
                 detail="; ".join([*(f"was: {c}" for c in changed[:3]), *(f"is: {c}" for c in new[:3])]),
                 hint="restore the plan, or start anew with another checkpoint",
             )
-        self._require_as_many(theirs, mine)
-        self._require_same_places(theirs, mine)
+        if has_read or self.last_record() is not None:
+            self._require_as_many(theirs, mine)
+            self._require_same_places(theirs, mine)
         if theirs["on_invalid"] != mine["on_invalid"]:
             self._require_lenient(program)
         return {**mine, "query": theirs["query"]}
@@ -149,9 +153,9 @@ class Store:
             self._directory.write("program.json", json.dumps(facts, indent=1).encode())
 
     def _require_as_many(self, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
-        """Spark knows its inputs by their number, once there was a batch."""
+        """Spark knows its inputs by their number."""
         # earlier versions have not written it
-        if theirs.get("beside", mine["beside"]) == mine["beside"] or self.last_record() is None:
+        if theirs.get("beside", mine["beside"]) == mine["beside"]:
             return
         was, now = (", ".join(each["beside"]) or "nothing" for each in (theirs, mine))
         raise PlanError(
@@ -169,7 +173,7 @@ class Store:
             for what in now
             if was.get(what, now[what]) != now[what]
         ]
-        if others and self.last_record() is not None:
+        if others:
             raise PlanError(
                 "the checkpoint was written with other inputs, or with another sink",
                 detail="; ".join(others),

@@ -496,7 +496,9 @@ def start(
     }
     beside_streams = [name for name, enters in entering.items() if enters]
     places = places_of(inputs, sink, lambda place: _resolved(spark, place))
-    facts = store.fitting(program, beside_streams, places)
+    offsets = Directory(f"{checkpoint}/spark/offsets")
+    # a batch that has failed is run again with what it was begun with
+    facts = store.fitting(program, beside_streams, places, has_read=any(offsets.listed()))
     settings = Settings(spark.sparkContext.applicationId, root_of_store, slots)
     beside: list[DataFrame] = []
     spoken = Spoken()
@@ -512,8 +514,6 @@ def start(
         beside.append(beats(spark, program, heartbeat))
     tells = None if feedback_to is None else Feedback(_telling(spark, feedback_to))
     handle = SparkQuery(program, settings, sink, facts["query"], spoken, feedback=tells)
-
-    offsets = Directory(f"{checkpoint}/spark/offsets")
 
     def write(frame: DataFrame, batch: int) -> None:
         tell_tasks(spark, time_of(offsets, batch))
