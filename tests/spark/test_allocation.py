@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -14,6 +16,7 @@ import pyarrow as pa
 import slackwater as sw
 from slackwater.distributed.allocation import KEPT, keeping_memory
 from slackwater.spark import sinks
+from slackwater.spark.handle import _keeping_memory
 from slackwater.spark.receiving import Rewrites
 
 S = sw.stream({"k": int}, name="s")
@@ -22,6 +25,24 @@ S = sw.stream({"k": int}, name="s")
 def test_what_is_set_already_stays() -> None:
     environment = keeping_memory({"MALLOC_ARENA_MAX": "4", "HOME": "there"})
     assert environment == {**KEPT, "MALLOC_ARENA_MAX": "4", "HOME": "there"}
+
+
+def test_who_starts_meanwhile_leaves_things_as_they_were() -> None:
+    """Queries may be started in several threads, and what Spark uses is one."""
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(environment={"PYTHONHASHSEED": "0"}))
+    one_is_in = threading.Event()
+
+    def start() -> None:
+        with _keeping_memory(spark):
+            one_is_in.set()
+
+    other = threading.Thread(target=start)
+    with _keeping_memory(spark):
+        other.start()
+        assert not one_is_in.wait(0.2), "it takes what it finds for what was there before"
+    other.join()
+    assert one_is_in.is_set()
+    assert spark.sparkContext.environment == {"PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,8 @@ from slackwater.topics import Topic
 __all__ = ["SparkQuery", "Standings", "start"]
 
 _ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
+_STARTING = threading.Lock()
+"""who starts a query changes, for a moment, what holds for all of Spark: one at a time"""
 
 
 @dataclass(frozen=True)
@@ -535,15 +537,16 @@ def start(
 def _keeping_memory(spark: SparkSession) -> Iterator[None]:
     """Functions for workers that are made now run in workers which keep their memory."""
     environment: dict[str, Any] = spark.sparkContext.environment
-    before = dict(environment)
-    # what the driver's own environment says holds for workers, too, where they are its children
-    environment.update({name: value for name, value in KEPT.items() if name not in os.environ})
-    environment.update(before)
-    try:
-        yield
-    finally:
-        environment.clear()
+    with _STARTING:
+        before = dict(environment)
+        # what the driver's own environment says holds for workers, too, where they are its children
+        environment.update({name: value for name, value in KEPT.items() if name not in os.environ})
         environment.update(before)
+        try:
+            yield
+        finally:
+            environment.clear()
+            environment.update(before)
 
 
 @contextmanager
@@ -553,15 +556,16 @@ def _planned_once(spark: SparkSession) -> Iterator[None]:
     How rows are spread is part of the state, so there is nothing to adapt, and a job for every stage
     costs some 50 ms. The query gets a copy of the session's settings when it starts.
     """
-    before = spark.conf.get(_ADAPTIVE, None)
-    spark.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_ADAPTIVE)
-        else:
-            spark.conf.set(_ADAPTIVE, before)
+    with _STARTING:
+        before = spark.conf.get(_ADAPTIVE, None)
+        spark.conf.set(_ADAPTIVE, "false")
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(_ADAPTIVE)
+            else:
+                spark.conf.set(_ADAPTIVE, before)
 
 
 def _telling(spark: SparkSession, to: str | Topic) -> Telling:
