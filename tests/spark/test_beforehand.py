@@ -246,6 +246,7 @@ def test_a_topic_goes_on_with_rows_where_they_were() -> None:
     others += [place(value="arrow"), place(key=["k"], view=True)]
     assert len({place(), *others}) == 1 + len(others)
     assert place(tokens=True) == place()
+    assert place(key="key") == place(key=["key"])
 
 
 def test_what_kafka_has_said_of_one_topic_it_has_not_said_of_another(tmp_path: Path) -> None:

@@ -87,6 +87,9 @@ class Kafka(Sink):
     """of the query, once it is started"""
 
     def __post_init__(self) -> None:
+        if isinstance(self.key, str):
+            # one column, and not its letters
+            object.__setattr__(self, "key", (self.key,))
         if self.value not in ("json", "arrow"):
             raise PlanError(f"values of form {self.value!r} are not written", hint="json or arrow")
         if self.view and (not self.key or self.value != "json" or self.tokens):
