@@ -10,11 +10,13 @@ import pytest
 from pyspark import SparkContext
 
 import slackwater as sw
+from slackwater.distributed.files import Directory
 from slackwater.distributed.program import program_of
 from slackwater.distributed.store import Place, Store
 from slackwater.plan.nodes import Source
 from slackwater.spark import sinks
 from slackwater.spark.beforehand import require_apart, require_offsets, require_types
+from slackwater.spark.commits import Commit
 from slackwater.spark.kafka import once
 
 s = sw.stream({"k": int}, name="s")
@@ -213,6 +215,16 @@ def test_a_query_does_not_read_what_it_writes(read: str, written: str) -> None:
             require_apart(given, sink, checkpoint, str)
         assert written in refused.value.detail
         assert refused.value.hint
+
+
+def test_an_answer_is_not_read_as_files(tmp_path: Path) -> None:
+    """A task that was run twice has left two files, of which one counts."""
+    given = {_source(s): sw.read_files(str(tmp_path), vs="vs", ve="ve", kind="kind", new_ve="new_ve")}
+    require_apart(given, sinks.Memory(), "/c", str)
+    Commit(0, "q", 7, [], Directory(str(tmp_path))).write()
+    with pytest.raises(sw.PlanError, match="are the answer of another query") as refused:
+        require_apart(given, sinks.Memory(), "/c", str)
+    assert "read_committed" in refused.value.hint
 
 
 def test_an_answer_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:

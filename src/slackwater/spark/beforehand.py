@@ -29,6 +29,7 @@ from slackwater.persistence import is_carried
 from slackwater.plan.nodes import Node, Source, walk
 from slackwater.rows import Committed, Files, Unread
 from slackwater.spark import kafka_sink
+from slackwater.spark.commits import COMMITS
 from slackwater.spark.delta import Delta
 from slackwater.spark.parquet import Parquet
 from slackwater.spark.receiving import Sink
@@ -240,7 +241,10 @@ def _place_of(given: Unread, resolved: Callable[[str], str]) -> str:
 def require_apart(
     inputs: Mapping[Source, Unread], sink: Sink, checkpoint: str, resolved: Callable[[str], str]
 ) -> None:
-    """What a query writes is not below what it reads: it would come to read that, too."""
+    """Files are not those of an answer: another query's has its lists, and its own it would read again.
+
+    Nor is its checkpoint below what it reads.
+    """
     written = {"checkpoint": checkpoint}
     match sink:
         case Parquet(directory=place) | Delta(table=place):
@@ -249,6 +253,12 @@ def require_apart(
         if not isinstance(given.frame, Files):
             continue
         read = resolved(given.frame.directory)
+        if Directory(read).has(COMMITS):
+            raise PlanError(
+                f"{source.stream_name}: the files in {read} are the answer of another query",
+                detail="only its lists say which of them count; attempts that failed have left some",
+                hint="sw.read_committed(directory) reads what was committed",
+            )
         for what, place in written.items():
             if _is_below(place, read):
                 raise PlanError(
