@@ -322,6 +322,14 @@ def test_a_partition_that_sleeps_does_not_count_and_what_it_says_later_is_late()
     assert trial.output.history().rows() == [("a", 1, 1, 1, 60)]
 
 
+def test_a_partition_without_a_name_is_told_too() -> None:
+    trial = Trial(_counts(s), 2, progress={s: sw.progress(partitions=2)})
+    trial.tell(s, sw.insert(1, 60, k="a", v=1), sw.cti(5), of="")
+    trial.tell(s, sw.cti(20), of="b")
+    assert trial.output.settled_until == 5
+    assert trial.held_by == "s, partition ''"
+
+
 def test_a_partition_that_only_takes_back_is_not_asleep() -> None:
     trial = Trial(_counts(s), 2, progress={s: sw.progress(idle="10 s", partitions=2)})
     trial.tell(s, sw.insert(1, 60, k="a", v=1), sw.cti(5), of="a", now=0)

@@ -214,7 +214,7 @@ class Bucket:
 
     def step(self, parcels: Iterable[Parcel], now: int) -> Said:
         """Take in all parcels of a batch, which was cut at that time."""
-        # a batch without any parcel does not tell its time
+        # clocks may be set back; and earlier versions told no time to who got no parcel
         self._now = max(self._now, now)
         by_feed: list[list[Parcel]] = [[] for _ in (*self._entrances, *self._watched)]
         controls: list[Parcel] = []

@@ -176,9 +176,9 @@ class Entrance:
         name, origin = self.frontier.held_by(now)
         if origin is not None and self.feed.source is None:
             return origin.held_by
-        if not name or origin is None:
+        if origin is None:
             return f"{called}: {name}" if name else ""
-        return f"{called}, partition {name}"
+        return f"{called}, partition {name or repr(name)}"
 
     def remembered(self) -> Entered:
         """All that is needed to go on from here."""
