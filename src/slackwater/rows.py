@@ -157,8 +157,9 @@ def read_files(
     too, unless a name begins with "_" or ".": a query that would read its own checkpoint or answer is
     refused. Files are taken in the order of their times, at most `per_batch` of them at once. Files
     whose times are the same (file systems count in milliseconds, some in seconds) are in the order of
-    their names within a batch, but Spark may put the later one into the earlier batch. What the columns
-    mean is as in `from_dataframe`.
+    their names within a batch, but Spark may put the later one into the earlier batch. A file is whole
+    when it appears: it is written elsewhere, and moved there. One without a byte is passed over, and one
+    that is no such file stops the query. What the columns mean is as in `from_dataframe`.
     """
     if form not in ("parquet", "arrow"):
         raise PlanError(f"files of form {form!r} are not known", hint="parquet or arrow")
