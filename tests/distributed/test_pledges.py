@@ -20,6 +20,7 @@ from slackwater.events import Element
 from slackwater.plan.nodes import Source
 from slackwater.punctuations import Closings, Promise, Punctuation, gathered
 from slackwater.runtime.edge import OnInvalid
+from slackwater.validity import Validator
 
 SCHEMA = pl.Schema({"k": pl.Int64, "v": pl.Int64})
 s = sw.stream(dict(SCHEMA), name="s")
@@ -58,13 +59,42 @@ def test_an_origin_that_has_ended_holds_nothing_back() -> None:
     assert _one_by_one(pledges.hear({}, ["a"])) == ["punctuation(k=7)"]
 
 
-def test_a_bucket_speaks_for_all_of_rows_that_are_its_own() -> None:
-    pledges = Pledges(SCHEMA, spread=("k",))
-    told = _told(sw.punctuation(k=7), sw.punctuation(v=1), sw.punctuation(k=8, v=2))
-    assert _one_by_one(pledges.hear({"0": told}, ["0", "1", "2"])) == [
-        "punctuation(k=7)",
-        "punctuation(k=8, v=2)",
-    ]
+def test_a_bucket_speaks_for_all_of_rows_that_are_its_own_and_of_no_others() -> None:
+    keys = pl.DataFrame({"k": range(20)})
+    owner = buckets_of(keys, ("k",), 3).tolist()
+    assert set(owner) == {0, 1, 2}
+    for bucket in range(3):
+        pledges = Pledges(SCHEMA, spread=("k",), buckets=3)
+        told = _told(sw.punctuation(v=1), *(sw.punctuation(k=k, v=2) for k in range(20)))
+        said = pledges.hear({str(bucket): told}, ["0", "1", "2"])
+        own = [k for k in range(20) if owner[k] == bucket]
+        assert _one_by_one(said) == sorted(f"punctuation(k={k}, v=2)" for k in own)
+        assert len(pledges) == 1, "v = 1 waits for the others"
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3, 5])
+def test_who_has_no_rows_of_a_key_does_not_close_it(buckets: int) -> None:
+    """A promise for everybody and one for a key make a third, also where the key has no rows."""
+    rows = sw.stream({"k": str, "v": int, "x": float}, name="rows")
+    query = (
+        rows.group_by("x", "k")
+        .apply(lambda g: g.select("v").distinct().difference(g.select("v").shift(2), all=True))
+        .latency(sw.PERFECTNESS_PRESERVING)
+    )
+    at_work = Rehearsal(program_of(query.node, buckets=buckets))
+    source = rows.node
+    assert isinstance(source, Source)
+    at_work.batch({source: {name: sw.Batch.empty(source.schema) for name in "01"}})
+    validator = Validator()
+    for name, element in (
+        ("1", sw.insert(0, sw.INF, k="a", v=0, x=0.0)),
+        ("0", sw.punctuation(x=0.0)),
+        ("1", sw.punctuation(6, k="a", v=0)),
+        ("1", sw.cti(sw.INF)),
+    ):
+        at_work.batch({source: {name: sw.Batch.of([element], source.schema)}})
+        validator.admit(at_work.said)
+    assert at_work.output.as_history() == sw.History.of([sw.insert(0, 2, x=0.0, k="a", v=0)])
 
 
 def test_closed_keys_go_where_their_rows_go_and_the_rest_everywhere() -> None:

@@ -73,7 +73,8 @@ class Entrance:
         self.feed, self._judging, self._is_void = feed, judging, is_void
         self.schema = feed.entrance.schema
         self.frontier = Frontier(policy)
-        self._pledges = Pledges(self.schema, feed.spread)
+        # buckets are as many origins
+        self._pledges = Pledges(self.schema, feed.spread, policy.partitions)
         self._repeats = Repeats()
         self._lost = Buffer(self.schema, timed=False)
         self._edge: Edge | None = None

@@ -5,7 +5,8 @@ stream holds what all of them have promised: the combinations (paper 4 Table 3, 
 promised is remembered until all others have, too. An origin that has ended has promised everything.
 
 Buckets have their rows by a hash of some columns. A promise about constants in all of these columns
-speaks of rows that one bucket alone could send: it holds as soon as that one has made it.
+speaks of rows that one bucket alone could send: it holds as soon as that one has made it. That another
+one makes it, who has no such rows, says nothing.
 
 So that such a promise need not go to every bucket, it is routed like a row with these values. All others
 go everywhere.
@@ -35,7 +36,9 @@ class Pledges:
 
     schema: pl.Schema
     spread: tuple[str, ...] | None = None
-    """the columns by which its origins have their rows, if they are buckets"""
+    """the columns by which its origins have their rows, if they are buckets, named by their numbers"""
+    buckets: int = 1
+    """how many of these there are"""
     origins: dict[str, Promises] = field(default_factory=dict)
     counted: frozenset[str] = frozenset()
     """the origins whose word was needed last"""
@@ -52,8 +55,11 @@ class Pledges:
             alone = not [other for other in counting if other != origin]
             # a constant that is null comes as a pattern
             for promise in gathered(promises_of_one, self.schema):
-                if alone or speaks_for_one(promise, self.spread):
+                if alone:
                     whole.append(promise)
+                    continue
+                if speaks_for_one(promise, self.spread):
+                    whole += self._of_its_own(int(origin), promise)
                     continue
                 waiting.append(promise)
                 own = self.origins.setdefault(origin, Promises.of(self.schema))
@@ -67,6 +73,13 @@ class Pledges:
         for promises in self.origins.values() if waiting else ():
             promises.forget(waiting)
         return [*whole, *waiting]
+
+    def _of_its_own(self, bucket: int, promise: Promise) -> Iterator[Promise]:
+        """What a bucket says of rows that it could have."""
+        assert isinstance(promise, Closings), "it speaks for one"
+        own = buckets_of(promise.keys, self.spread or (), self.buckets) == bucket
+        if own.any():
+            yield promise if own.all() else promise.where(own)
 
     def __len__(self) -> int:
         return sum(map(len, self.origins.values()))

@@ -76,7 +76,7 @@ class Rehearsal:
         """what each source has promised, all of its partitions together"""
         self.combines = False
         """whether rows are combined before they are sent, where they may be; there are no ctis then"""
-        self._pledges = Pledges(program.schema, program.cut.spread)
+        self._pledges = Pledges(program.schema, program.cut.spread, program.buckets)
         self.ledger = Ledger()
         self.output = Output(program.schema, self.ledger, program.properties)
         self.said = Batch.empty(program.schema)

@@ -167,7 +167,7 @@ class SparkQuery:
         self.progress = _standings_of(self._store.last_record())
         at = Opening(query, f"{settings.root}/sink", program, self.ledger, self.progress.batch)
         self._receiver = sink.opened(at)
-        self._pledges = Pledges(program.schema, program.cut.spread)
+        self._pledges = Pledges(program.schema, program.cut.spread, program.buckets)
         """what buckets have promised of payloads, each for itself; lost with the handle"""
 
     def take_in(self, batch: int, parcels: list[Parcel]) -> None:

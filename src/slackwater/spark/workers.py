@@ -50,20 +50,26 @@ def _lines() -> list[socket.socket]:
     if not hasattr(socket, "TCP_QUICKACK"):
         return []  # not Linux
     # all numbers first: a copy may get one that the directory itself had
-    sockets = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_socket(number)]
-    lines = []
-    for number in sockets:
-        line = socket.socket(fileno=os.dup(number))
-        if line.family in (socket.AF_INET, socket.AF_INET6) and line.type == socket.SOCK_STREAM:
-            lines.append(line)
-        else:
-            line.close()
-    return lines
+    numbers = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_socket(number)]
+    return [line for line in map(_copied, numbers) if line is not None]
 
 
 def _is_socket(number: int) -> bool:
     try:
         return stat.S_ISSOCK(os.fstat(number).st_mode)
     except OSError:
-        # it was the directory's own, and is closed
+        # closed by now, as the directory is that was listed
         return False
+
+
+def _copied(number: int) -> socket.socket | None:
+    """Another handle of the same connection, if it is one by TCP."""
+    try:
+        line = socket.socket(fileno=os.dup(number))
+    except OSError:
+        # closed by another thread
+        return None
+    if line.family in (socket.AF_INET, socket.AF_INET6) and line.type == socket.SOCK_STREAM:
+        return line
+    line.close()
+    return None
