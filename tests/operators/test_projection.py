@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.operators import projection
 from slackwater.operators.projection import MOST_BOXES, Apart, of_columns
 from slackwater.punctuations import Closings, Promise, Punctuation
 from slackwater.times import BEGIN
@@ -110,3 +111,68 @@ def test_what_a_cti_has_passed_may_come_again_in_pieces(build: Callable[[sw.Quer
         e for piece in pieces for b in running.push(stream, [sw.punctuation(9, a=1, v=piece)]) for e in b
     ]
     assert sw.punctuation(9, a=1) in said
+
+
+HEARING: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "select": lambda s: s.select("a"),
+    "aggregate": lambda s: s.group_by("a").aggregate(n=sw.count()),
+    "rank": lambda s: s.group_by("a").aggregate(n=sw.rank("v")),
+    "session": lambda s: s.group_by("a").window(sw.session(2)),
+    "match": lambda s: s.group_by("a").match("A", n=sw.matched("A").count()),
+    "join": lambda s: s.join(s.select("a").distinct().select(c="a"), on={"a": "c"}),
+    "clip": lambda s: s.clip(s.distinct().select("a"), on="a"),
+    "group": lambda s: s.group_by("a").apply(lambda group: group.aggregate(n=sw.count())),
+    "automaton": lambda s: s.group_by("a").apply(
+        lambda group: sw.automaton(
+            group.select("p", symbol=sw.col("b")), [("s", "q", 1), ("q", "q", 2)], start="s"
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([sw.punctuation(a=key, v=sw.between(0, 9)) for key in range(40)], id="ranges"),
+        pytest.param([sw.punctuation(a=key, v=0) for key in range(40)], id="values"),
+    ],
+)
+@pytest.mark.parametrize("build", [pytest.param(build, id=name) for name, build in HEARING.items()])
+def test_the_ledger_says_that_promises_are_forgotten(
+    build: Callable[[sw.Query], sw.Query],
+    pieces: list[Punctuation],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(projection, "MOST_BOXES", 4)
+    monkeypatch.setattr(projection, "MOST_CLOSINGS", 4)
+    # boxes wait before they are counted
+    monkeypatch.setattr(projection, "FEW", 0)
+    stream = sw.stream({"a": int, "b": int, "p": int, "v": int}, name="s")
+    running = build(stream).open()
+    for at, piece in enumerate(pieces):
+        running.push(stream, [piece])
+        assert (len(running.output.ledger) > 0) == (at >= 4)
+    of_each: dict[str, list[tuple[object, int]]] = {}
+    for entry in running.output.ledger:
+        assert entry.reason == "promise forgotten"
+        assert (entry.since, entry.until) == (None, None)
+        so_far = int(entry.detail.split("forgotten by now: ")[1])
+        of_each.setdefault(entry.place, []).append((entry.element, so_far))
+    # the oldest goes with each that is too many; it is said whenever they are twice as many
+    for told in of_each.values():
+        assert [so_far for _, so_far in told] == [1, 2, 4, 8, 16, 32]
+        assert [element for element, _ in told] == [pieces[at] for at in (0, 1, 2, 4, 8, 16)]
+
+
+def test_nothing_is_said_of_promises_that_others_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that is closed as a whole, in the same batch or a later one, needs its pieces no more."""
+    monkeypatch.setattr(projection, "MOST_BOXES", 8)
+    monkeypatch.setattr(projection, "MOST_CLOSINGS", 8)
+    monkeypatch.setattr(projection, "FEW", 0)
+    stream = sw.stream({"a": int, "v": int}, name="s")
+    running = stream.select("a").group_by("a").aggregate(n=sw.count()).open()
+    for key in range(100):
+        pieces = [sw.punctuation(a=key, v=piece) for piece in (sw.between(None, 0), 1, 2)]
+        running.push(stream, pieces)
+        running.push(stream, [*pieces, sw.punctuation(a=key)] if key % 2 else [sw.punctuation(a=key)])
+    assert running.output.ledger.counts() == {}

@@ -222,7 +222,7 @@ class Aggregate:
                 rows = Batch.concat([rows, self._rows(state, timelines.lengthen_cut_of(key, until))])
                 promises = shortened(found, key, np.minimum(until, timelines.held_back(key)))
         self._close(state, key, until)
-        return Answer(promises, rows)
+        return Answer(promises, rows, state.apart.note(schema))
 
     def _close(self, state: State, key: Ints, until: Ints) -> None:
         """Forget what is frozen of keys; those that are closed for ever, when there are many."""

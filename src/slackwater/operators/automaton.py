@@ -492,7 +492,7 @@ class Automaton:
         self._close(state, of_keys)
         if self._is_time(state):
             self._forget(state)
-        return Answer((*of_keys, *found))
+        return Answer((*of_keys, *found), given_up=known.apart.note(node.input.schema))
 
     def _close(self, state: State, told: Sequence[Promise]) -> None:
         """Keys are closed."""

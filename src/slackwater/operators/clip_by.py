@@ -169,12 +169,13 @@ class ClipBy:
         """Keys are closed: what both ports have closed is forgotten, and promised."""
         schema, cti = self.node.inputs[port].schema, state.promised[port].cti
         told = of_columns(state.apart[port], told, self.node.on, schema, cti)
+        given_up = state.apart[port].note(schema)
         if not told:
-            return Answer()
+            return Answer(given_up=given_up)
         promises = self._closed(state, state.ports.tell(port, told, state.keys, state.ctis))
         if state.remembered() >= state.sweep_at:
             _sweep(state)
-        return Answer(tuple(promises))
+        return Answer(tuple(promises), given_up=given_up)
 
     @staticmethod
     def _closed(state: State, closed: Closed) -> list[Promise]:

@@ -371,7 +371,8 @@ class Join:
         promises += self._unmatched(state, port, told)
         if state.stored() >= state.sweep_at:
             parts += self._sweep(state, min(state.ctis))
-        return Answer(tuple(promises), self._in_order(parts), unwanted=unwanted)
+        given_up = state.apart[port].note(schema)
+        return Answer(tuple(promises), self._in_order(parts), given_up, unwanted)
 
     def _unwanted(self, state: State, key: Ints | None) -> tuple[tuple[int, Promise], ...]:
         """Of which ports which rows meet nobody any more, and are not shown alone, either."""

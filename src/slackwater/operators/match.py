@@ -297,8 +297,9 @@ class Match:
         told = of_columns(state.apart, told, self.node.keys, self.node.input.schema, state.cti)
         found = matched(state.keys, told)
         key, until = frontiers(found)
+        given_up = state.apart.note(self.node.input.schema)
         if not len(key):
-            return Answer(tuple(each.promise for each in found))
+            return Answer(tuple(each.promise for each in found), given_up=given_up)
         self._admit(state)
         which = np.minimum(np.searchsorted(key, state.open.key), len(key) - 1)
         is_closed = key[which] == state.open.key
@@ -312,7 +313,7 @@ class Match:
         is_closed = key[which] == state.open.key
         limit = until.copy()
         np.minimum.at(limit, which[is_closed], state.open.since[is_closed])
-        return Answer(shortened(found, key, limit))
+        return Answer(shortened(found, key, limit), given_up=given_up)
 
     def _sweep(self, state: State) -> None:
         """Forget the rows that nothing depends on any more, and their groups and payloads."""

@@ -6,12 +6,12 @@ gone. The paper leaves that open. Found are promises that each speak of one of t
 same one; what speaks of two of them, or only of syncs from some time on, is dropped.
 
 What may still be completed by others is remembered, until what it says has been promised or a cti has
-passed it; the oldest is forgotten when there is much of it, and then less is promised. What groups by
-some columns (`of_columns`) hears promises about the others in the same way. Boxes are found by their
-*region*, what they say of the columns that are kept; if that is one value of each, it is a point, and
-only what has the same values there is looked at: what is told piece by piece costs no more where many
-are open. As long as nothing can follow from them, boxes wait: mostly they are said as a whole before
-they matter.
+passed it; the oldest is forgotten when there is much of it, and then less is promised, which the ledger
+says (`note`). What groups by some columns (`of_columns`) hears promises about the others in the same
+way. Boxes are found by their *region*, what they say of the columns that are kept; if that is one value
+of each, it is a point, and only what has the same values there is looked at: what is told piece by piece
+costs no more where many are open. As long as nothing can follow from them, boxes wait: mostly they are
+said as a whole before they matter.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import FEW, framed, taken
+from slackwater.events import Batch
 from slackwater.identity import row_ids
 from slackwater.operators.closing import about
 from slackwater.operators.coverage import covers
+from slackwater.operators.step import GivenUp
 from slackwater.patterns import ANY, Constant, Pattern, Range, united, values_of
-from slackwater.punctuations import Closings, Promise, Punctuation
+from slackwater.punctuations import Closings, Promise, Punctuation, gathered
 from slackwater.times import BEGIN, INF
 
 __all__ = ["Apart", "of_columns", "projected"]
@@ -56,10 +58,18 @@ class Apart:
     """boxes that have not been compared with these yet, in the same order"""
     closings: list[Closings] = field(default_factory=list)
     """for each set of columns, all together"""
+    said: list[Promise] = field(default_factory=list)
+    """of columns that are kept, and not compared with the closings yet"""
     endless: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     """columns of which a range without a lower end was told, and without an upper one"""
     soonest: int = INF
     """no cti before that frees anything"""
+    forgotten: int = 0
+    """how many there were too many"""
+    noted: int = 0
+    """... when that was said last"""
+    gone: Promise | None = None
+    """the first of those that were forgotten since"""
 
     def __len__(self) -> int:
         return _count(self.boxes) + _count(self.waiting) + sum(map(len, self.closings))
@@ -96,7 +106,26 @@ class Apart:
         self.regions.setdefault((column, _names(region)), {})[region] = None
         if _count(self.boxes) > MOST_BOXES:
             oldest = next(iter(self.boxes))
-            self._put(oldest, self.boxes[oldest][1:])
+            gone, *left = self.boxes[oldest]
+            self.lose(gone, 1)
+            self._put(oldest, left)
+
+    def lose(self, first: Promise, count: int) -> None:
+        """So many are forgotten that are still of use."""
+        self.forgotten += count
+        self.gone = self.gone or first
+
+    def note(self, schema: pl.Schema) -> GivenUp | None:
+        """What the ledger is to say of those that are forgotten: again when they are twice as many."""
+        if self.gone is None or self.forgotten < 2 * self.noted:
+            return None
+        told, self.gone, self.noted = self.gone, None, self.forgotten
+        why = (
+            "what others would complete it to is not promised any more, and waits for time: of such "
+            f"pieces {MOST_BOXES:,} are remembered, and {MOST_CLOSINGS:,} that are single values; "
+            f"forgotten by now: {self.forgotten:,}"
+        )
+        return GivenUp(Batch.empty(schema).followed_by([told]), "promise forgotten", (why,))
 
     def _put(self, place: _Place, left: list[Punctuation]) -> None:
         """These are the boxes of a place now."""
@@ -153,6 +182,22 @@ class Apart:
         left = [each.where(~_says(told, each)) for each in self.closings]
         self.closings = [each for each in left if len(each)]
 
+    def forget_said(self, told: Sequence[Promise], schema: pl.Schema) -> None:
+        """Drop what these promises say, which come from the input; of values only now and then."""
+        for each in told:
+            self.forget_boxes(each)
+        if self.closings:
+            self.said += told
+            if sum(map(_size, self.said)) >= sum(map(len, self.closings)):
+                self.forget_values(schema)
+
+    def forget_values(self, schema: pl.Schema) -> None:
+        """Drop the values of which more has been said by now."""
+        said, self.said = gathered(self.said, schema), []
+        for each in said:
+            left = [closings.where(~_says(each, closings)) for closings in self.closings]
+            self.closings = [closings for closings in left if len(closings)]
+
     def forget_boxes(self, told: Promise) -> None:
         """Drop the boxes that this promise says, which is about columns that are kept."""
         for boxes in filter(None, (self.boxes, self.waiting)):
@@ -164,6 +209,10 @@ class Apart:
                         self._put(place, left)
                     else:
                         _put(boxes, place, left)
+
+
+def _size(told: Promise) -> int:
+    return len(told) if isinstance(told, Closings) else 1
 
 
 def _count(boxes: dict[_Place, list[Punctuation]]) -> int:
@@ -281,12 +330,12 @@ def of_columns(
     """
     told = about(told, schema, cti)
     found = [each for each in told if each.speaks_only_of(columns)]
-    for each in found:
-        apart.forget_boxes(each)
+    follows: list[Promise] = []
     if len(found) < len(told):
         others = [each for each in told if not each.speaks_only_of(columns)]
-        found += projected(apart, others, columns, schema)
-    return found
+        follows = projected(apart, others, columns, schema)
+    apart.forget_said(found, schema)
+    return [*found, *follows]
 
 
 _Parts = list[tuple[int, Pattern]]
@@ -308,10 +357,14 @@ def _remember(apart: Apart, told: Promise, column: str, schema: pl.Schema) -> No
         apart.wait(told, column, schema)
         return
     apart.soonest = min(apart.soonest, int(told.before.min(initial=INF)))
+    if sum(map(len, apart.closings)) + len(told) > MOST_CLOSINGS:
+        apart.forget_values(schema)
     same = [each for each in apart.closings if set(each.keys.columns) == set(told.keys.columns)]
     apart.closings = [each for each in apart.closings if each not in same]
     keys = pl.concat([*(each.keys.select(told.keys.columns) for each in same), told.keys])
     before = np.concatenate([*(each.before for each in same), told.before])
+    if len(keys) > MOST_CLOSINGS:
+        apart.lose(Closings(keys[:1], before[:1]), len(keys) - MOST_CLOSINGS)
     apart.closings.append(Closings(keys[-MOST_CLOSINGS:], before[-MOST_CLOSINGS:]))
 
 

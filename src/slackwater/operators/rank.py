@@ -305,7 +305,7 @@ class Rank:
         many = is_worth_a_sweep(state.closed, len(state.groups))
         if many or _remembered(state) >= state.sweep_at:
             _tidy(state, many)
-        return Answer(promises, rows)
+        return Answer(promises, rows, state.apart.note(self.node.input.schema))
 
     def describe(self, state: State) -> Description:
         """One row per endpoint, who comes or goes, and who is alive."""

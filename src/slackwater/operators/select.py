@@ -80,9 +80,9 @@ class Select:
         usable = [each for each in told if each.speaks_only_of(self.passing)]
         others = [each for each in told if not each.speaks_only_of(self.passing)]
         follows = projected(state, others, self.passing, self.node.input.schema) if others else []
-        for each in usable:
-            state.forget_boxes(each)
-        return Answer(tuple(named for each in (*usable, *follows) for named in self._named(each)))
+        state.forget_said(usable, self.node.input.schema)
+        promises = tuple(named for each in (*usable, *follows) for named in self._named(each))
+        return Answer(promises, given_up=state.note(self.node.input.schema))
 
     def closed_until(self, state: Apart, asked: Promise, ask: Ask) -> Times:
         """What is asked of columns that pass; a column that is computed may have any value."""

@@ -121,7 +121,7 @@ class Session:
         starts.total -= kernel.close(*tables, self.node.gap, key, until)
         if max(starts.total, len(state.payloads)) >= state.sweep_at:
             _sweep(state)
-        return Answer(tuple(told))
+        return Answer(tuple(told), given_up=state.apart.note(self.node.schema))
 
     def describe(self, state: State) -> Description:
         """One row per start and payload that is remembered."""

@@ -31,8 +31,17 @@ from slackwater.plan import nodes as n
 from slackwater.plan.knowledge import AllReported, OrderedBy, Unique
 from slackwater.plan.placement import placed
 from slackwater.plan.ranks import ranked
+from slackwater.punctuations import Punctuation
 
-__all__ = ["GROUP", "REWRITES", "groups_at_once", "in_user_terms", "rewritten", "user_name"]
+__all__ = [
+    "GROUP",
+    "REWRITES",
+    "groups_at_once",
+    "in_user_terms",
+    "promise_in_user_terms",
+    "rewritten",
+    "user_name",
+]
 
 GROUP = "\x01group."
 """How the names of columns begin that carry a key. No user can have named one so by accident.
@@ -73,6 +82,12 @@ def in_user_terms(rows: pl.DataFrame) -> pl.DataFrame:
     keys = {user_name(name): name for name in reversed(rows.columns) if name.startswith(GROUP)}
     restored = [pl.col(name).alias(key) for key, name in keys.items() if key not in rest]
     return rows.select(*reversed(restored), *rest) if keys else rows
+
+
+def promise_in_user_terms(promise: Punctuation) -> Punctuation:
+    """A promise about rows that carry groups, with the keys as the columns that they were."""
+    known = {name for name, _ in promise.columns}
+    return promise.renamed({name: user_name(name) for name in known if user_name(name) not in known})
 
 
 def user_name(text: str) -> str:

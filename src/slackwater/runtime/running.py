@@ -51,7 +51,7 @@ from slackwater.plan.consequences import Changed, Consequences
 from slackwater.plan.evaluation import NoValue
 from slackwater.plan.interest import outdated_of, unwanted_of
 from slackwater.plan.nodes import Align, AlterLifetime, Finalize, Fixpoint, Node, Source, walk
-from slackwater.plan.rewrites import in_user_terms, user_name
+from slackwater.plan.rewrites import in_user_terms, promise_in_user_terms, user_name
 from slackwater.promises import Promises
 from slackwater.punctuations import ExternalCti, Promise, Punctuation, Reached, is_of_payloads
 from slackwater.runtime.edge import RAISE, OnInvalid
@@ -403,7 +403,8 @@ class Running:
             pairs = len(self.inbound) > 1
             follow = self.consequences.of_output if pairs else self.consequences.of_input
             during = follow(self.node, change).pairs()
-        for element, detail, stretch in zip(rows, given_up.details, during, strict=True):
+        for each, detail, stretch in zip(rows, given_up.details, during, strict=True):
+            element = promise_in_user_terms(each) if isinstance(each, Punctuation) else each
             self.ledger.write(
                 element, reason=given_up.reason, place=self.place, detail=detail, during=stretch
             )
