@@ -7,6 +7,7 @@ batch and nothing of it, and with the ledger the answer is that over the input w
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -570,3 +571,19 @@ def test_an_element_is_no_stream() -> None:
     s = sw.stream({"v": int}, name="s")
     with pytest.raises(sw.InvalidElement, match="is one element, and no stream"):
         s.run({s: sw.insert(0, 1, v=1)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "sNaN"])
+def test_a_decimal_that_is_no_number_is_refused_where_it_comes(value: str) -> None:
+    """Polars panics on it."""
+    stream = sw.stream({"price": pl.Decimal(10, 2), "n": int})
+    row = sw.insert(0, 5, price=Decimal(value), n=1)
+    with pytest.raises(sw.InvalidElement, match="cannot hold Decimal"):
+        stream.run({stream: [row]})
+    with pytest.raises(sw.InvalidElement, match="is no value of a column"):
+        sw.one_of(Decimal(1), Decimal(value))
+    if "Inf" not in value:
+        with pytest.raises(sw.InvalidElement, match="NaN is not an end of a range"):
+            sw.between(Decimal(value), Decimal(1))
+    with pytest.raises(sw.InvalidElement, match="one type per column"):
+        sw.validate([row])

@@ -23,6 +23,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import operator
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from decimal import Decimal
@@ -41,6 +43,7 @@ from slackwater.patterns import (
     closed_name,
     fitted,
     one_of,
+    pattern_of,
 )
 
 __all__ = ["read_patterns", "written"]
@@ -89,7 +92,10 @@ def read_patterns(text: str, schema: Mapping[str, pl.DataType]) -> dict[str, Pat
     {'temp': between(20.0, None), 'n': None}
     """
     try:
-        said = json.loads(text)
+        # digits as they are: a decimal holds more of them than a float
+        said = json.loads(text, parse_float=Decimal, object_pairs_hook=_each_once)
+    except InvalidElement:
+        raise
     except (ValueError, RecursionError) as problem:
         raise InvalidElement("a pattern is not JSON", detail=text) from problem
     if not isinstance(said, dict):
@@ -102,6 +108,16 @@ def read_patterns(text: str, schema: Mapping[str, pl.DataType]) -> dict[str, Pat
     }
 
 
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, which says nothing twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidElement(f"a pattern says {twice!r} twice")
+    return found
+
+
 def _pattern(said: Any, dtype: pl.DataType) -> Pattern:
     if isinstance(said, dict) and said.keys() == {"one_of"} and isinstance(said["one_of"], list):
         return one_of(*(_read(value, dtype) for value in said["one_of"]))
@@ -110,10 +126,10 @@ def _pattern(said: Any, dtype: pl.DataType) -> Pattern:
         return between(low, high, closed=said.get("closed", "both"))
     if isinstance(said, dict | list):
         raise InvalidElement(
-            f"{json.dumps(said)} is not a pattern",
+            f"{json.dumps(_floats(said))} is not a pattern",
             hint='{"low": .., "high": .., "closed": ..}, {"one_of": [..]}, a value, or null',
         )
-    return Constant(_read(said, dtype))
+    return pattern_of(_read(said, dtype))
 
 
 def _written(value: Any) -> Any:
@@ -146,10 +162,29 @@ def _read(value: Any, dtype: pl.DataType) -> Any:
         if dtype == pl.Binary:
             return b64decode(value, validate=True)
         if isinstance(dtype, pl.Duration):
-            return dt.timedelta(microseconds=value)
+            return dt.timedelta(microseconds=operator.index(value))
         for kind, parsed in ((pl.Date, dt.date), (pl.Datetime, dt.datetime), (pl.Time, dt.time)):
             if isinstance(dtype, kind):
-                return parsed.fromisoformat(value)
+                return _exactly(parsed.fromisoformat(value), value)
     except (ValueError, TypeError, ArithmeticError) as problem:
-        raise InvalidElement(f"{value!r} is no value of type {dtype}") from problem
+        raise InvalidElement(f"{_floats(value)!r} is no value of type {dtype}") from problem
+    return _floats(value)
+
+
+def _exactly(value: Any, text: str) -> Any:
+    """A time that a text tells, of which Python cuts off what is below a microsecond."""
+    if re.search(r"[.,]\d{6}0*[1-9]", text):
+        raise ValueError("more digits than are kept")
     return value
+
+
+def _floats(said: Any) -> Any:
+    """Numbers that are no integers as they are mostly meant."""
+    match said:
+        case Decimal():
+            return float(said)
+        case list():
+            return [_floats(each) for each in said]
+        case dict():
+            return {name: _floats(each) for name, each in said.items()}
+    return said

@@ -157,7 +157,7 @@ def between(low: Any, high: Any, closed: Closed = "both") -> Pattern:
         )
     drawn = Range(low, high, *_CLOSED[closed])
     for end in (low, high):
-        if isinstance(end, float) and math.isnan(end):
+        if end.is_nan() if isinstance(end, Decimal) else isinstance(end, float) and math.isnan(end):
             raise InvalidElement(
                 f"NaN is not an end of a range: {drawn!r}", hint="it has no place there"
             )
@@ -207,6 +207,7 @@ def pattern_of(value: Any) -> Pattern:
     try:
         identity(value)
         hash(identity(value))
+        assert not isinstance(value, Decimal) or value.is_finite(), "no column holds such decimals"
     except (AssertionError, TypeError) as problem:
         raise InvalidElement(
             f"{value!r} is no value of a column", detail=f"it is of type {type(value).__name__}"

@@ -21,6 +21,16 @@ RESERVED = ("kind", "vs", "ve", "new_ve", "pattern")
 
 Payload: TypeAlias = Mapping[str, Any]
 
+_REFUSED = (
+    TypeError,
+    OverflowError,
+    UnicodeEncodeError,
+    pl.exceptions.PolarsError,
+    # decimals that are no numbers
+    pl.exceptions.PanicException,
+)
+"""what polars raises of values that a column cannot hold"""
+
 
 def refuse_reserved(names: Iterable[str]) -> None:
     """Raise if a payload uses a name that a changelog needs for itself, or polars for patterns."""
@@ -53,7 +63,7 @@ def payload_frame(payloads: Sequence[Payload], schema: pl.Schema | None) -> pl.D
             name: pl.Series(name, [payload[name] for payload in payloads], dtype, strict=True)
             for name, dtype in schema.items()
         }
-    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError) as problem:
+    except _REFUSED as problem:
         _refuse_value(payloads, schema, problem)
     if any(series.dtype != schema[name] for name, series in columns.items()):
         _refuse_value(payloads, schema, TypeError("a datetime that polars gives another type"))
@@ -95,7 +105,7 @@ def _inferred(payloads: Sequence[Payload]) -> pl.DataFrame:
     columns = {name: [payload[name] for payload in payloads] for name in names}
     try:
         frame = pl.DataFrame(columns or None, height=len(payloads), strict=True)
-    except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError) as problem:
+    except (*_REFUSED, ValueError) as problem:
         raise InvalidElement(
             "the payloads of one stream must have one type per column",
             detail=str(problem).splitlines()[0],
@@ -123,7 +133,7 @@ def _refuse_columns(payload: Payload, schema: Mapping[str, Any]) -> None:
     )
 
 
-def _refuse_value(payloads: Sequence[Payload], schema: pl.Schema, problem: Exception) -> None:
+def _refuse_value(payloads: Sequence[Payload], schema: pl.Schema, problem: BaseException) -> None:
     for payload in payloads:
         for name, dtype in schema.items():
             if not _fits(payload[name], dtype):
@@ -138,5 +148,5 @@ def _refuse_value(payloads: Sequence[Payload], schema: pl.Schema, problem: Excep
 def _fits(value: object, dtype: pl.DataType) -> bool:
     try:
         return pl.Series([value], dtype=dtype, strict=True).dtype == dtype
-    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
+    except _REFUSED:
         return False

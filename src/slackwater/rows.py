@@ -373,6 +373,9 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
     since = np.where(start.missing, BEGIN, start.times)
     data = inserts | adjusts
     more = ~end.missing | ~new_end.missing | has_value(payload, ctis)
+    says = np.zeros(table.height, dtype=np.bool_)
+    if form.pattern is not None:
+        says = table[form.pattern].is_not_null().to_numpy()
     rules = [
         Rule("unknown kind", ~(data | ctis | counts | told)),
         Rule("time out of range", start.outside | end.outside | new_end.outside),
@@ -384,7 +387,8 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
         Rule("count with a payload", counts & has_value(payload, counts)),
         Rule("ends before it starts", adjusts & (new_end.times < start.times)),
         Rule("insert with a new end", inserts & ~new_end.missing),
-        Rule("cti with more than a time", ctis & more),
+        Rule("cti with more than a time", ctis & (more | says)),
+        Rule("pattern of a row that is no punctuation", (data | counts) & says),
         *misfits,
     ]
     texts = _texts(table, form.pattern, told, payload) if told.any() else _Texts({}, told, {})
@@ -428,7 +432,7 @@ class _Texts(NamedTuple):
     def there(self, rows: int) -> Mask:
         """Which rows have patterns, or should."""
         found = self.wrong.copy()
-        found[list(self.patterns)] = True
+        found[[row for row, told in self.patterns.items() if told]] = True
         assert len(found) == rows
         return found
 

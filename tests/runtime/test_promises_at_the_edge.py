@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import slackwater as sw
 from slackwater.admission import Admission
 from slackwater.errors import InvalidElement, InvalidStream
 from slackwater.events import Batch
+from slackwater.notation import read_patterns
+from slackwater.patterns import Constant
 from slackwater.punctuations import Closings
 from slackwater.times import INF
 
@@ -171,6 +175,9 @@ def test_rows_that_are_no_punctuations_are_set_aside() -> None:
         ('{"item": {"low": 5, "closed": ["both"]}}', "does not say which ends belong to a range"),
         ('{"item": {"lowest": 5}}', "is not a pattern"),
         ('{"item": 2}', "column 'item' has a value and another pattern"),
+        ('{"item": 1, "item": 2}', "a pattern says 'item' twice"),
+        ('{"item": {"low": 1, "low": 2}}', "a pattern says 'low' twice"),
+        ('{"item": {"lowest": 0.5}}', '{"lowest": 0.5} is not a pattern'),
     ],
 )
 def test_a_pattern_that_cannot_be_read_is_refused_with_the_reason(pattern: str, why: str) -> None:
@@ -185,3 +192,65 @@ def test_a_pattern_that_cannot_be_read_is_refused_with_the_reason(pattern: str, 
     sw.from_dataframe(table, ledger=ledger, **how)
     [entry] = ledger
     assert re.search(f"row 0: .*{why}", entry.detail)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "why"),
+    [
+        (pl.Decimal(10, 2), '"NaN"', "Decimal.*is no value of a column"),
+        (pl.Decimal(10, 2), '"Infinity"', "Decimal.*is no value of a column"),
+        (pl.Decimal(10, 2), "1.505", "cannot hold Decimal.*exactly"),
+        # as a float it would be 1.5
+        (pl.Decimal(10, 2), "1.50000000000000000001", "cannot hold Decimal.*exactly"),
+        (pl.Decimal(10, 2), "true", "True is no value of type Decimal"),
+        (pl.Duration("us"), "1.5", "1.5 is no value of type Duration"),
+        (pl.Datetime("us"), '"2026-01-01T00:00:00.1234567"', "is no value of type Datetime"),
+        (pl.Datetime("us", "UTC"), '"2026-01-01T00:00:00"', "cannot hold .* exactly"),
+        (pl.Int64(), "1.0", "cannot hold 1.0"),
+        (pl.Int64(), "true", "cannot hold True exactly"),
+        (pl.Float64(), '{"low": NaN}', "NaN is not an end of a range"),
+    ],
+)
+def test_a_value_that_is_none_of_its_column_is_refused(dtype: pl.DataType, value: str, why: str) -> None:
+    with pytest.raises(sw.InvalidElement, match=why):
+        read_patterns(f'{{"x": {value}}}', {"x": dtype})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "read"),
+    [
+        (pl.Decimal(10, 2), "0.1", Decimal("0.10")),
+        (pl.Decimal(38, 20), "1.50000000000000000001", Decimal("1.50000000000000000001")),
+        (pl.Float64(), "0.1", 0.1),
+        (pl.Float64(), "-0.0", -0.0),
+        (pl.Duration("us"), "15", dt.timedelta(microseconds=15)),
+        (pl.Datetime("us"), '"2026-01-01T00:00:00.1234560"', dt.datetime(2026, 1, 1, 0, 0, 0, 123456)),
+        (pl.List(pl.Float64()), '{"one_of": [[0.5, 1.0]]}', [0.5, 1.0]),
+    ],
+)
+def test_a_value_is_read_as_it_stands(dtype: pl.DataType, value: str, read: object) -> None:
+    [pattern] = read_patterns(f'{{"x": {value}}}', {"x": dtype}).values()
+    assert isinstance(pattern, Constant)
+    assert pattern.value == read
+    assert type(pattern.value) is type(read)
+
+
+def test_a_pattern_without_columns_does_not_close_a_stream_nor_does_one_of_another_row() -> None:
+    """A cti that has a pattern was not meant for all."""
+    table = pl.DataFrame(
+        {
+            "kind": ["punctuation", "cti", "insert", "insert"],
+            "vs": [None, 3, 1, 1],
+            "ve": [None, None, 5, 5],
+            "item": [None, None, 1, 2],
+            "pattern": ["{}", '{"item": 1}', '{"item": 1}', None],
+        }
+    )
+    ledger = sw.Ledger()
+    read = sw.from_dataframe(table, vs="vs", ve="ve", kind="kind", pattern="pattern", ledger=ledger)
+    assert list(read) == [sw.insert(1, 5, item=2)]
+    assert ledger.counts() == {
+        "punctuation without values": 1,
+        "cti with more than a time": 1,
+        "pattern of a row that is no punctuation": 1,
+    }
