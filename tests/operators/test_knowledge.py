@@ -171,6 +171,8 @@ def test_what_cannot_be_known_is_refused() -> None:
         S.punctuate(sw.ordered_by("minute"))
     with pytest.raises(sw.PlanError, match="cannot hold"):
         S.punctuate(sw.domain(temp=sw.between("a", "b")))
+    with pytest.raises(sw.PlanError, match="not a list of values"):
+        sw.all_reported("hour", by="sensor", among="ab")
     with pytest.raises(sw.PlanError, match="nobody is to report"):
         sw.all_reported("hour", by="sensor", among=[])
     with pytest.raises(sw.PlanError, match="not of the type"):

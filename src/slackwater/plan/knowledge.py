@@ -211,6 +211,8 @@ def all_reported(
         members = among[member]
     else:
         try:
+            if isinstance(among, str | bytes):
+                raise TypeError(f"{among!r} is one value")
             members = pl.Series(member, among if isinstance(among, pl.Series) else list(among))
         except (TypeError, pl.exceptions.PolarsError) as problem:
             raise PlanError(
