@@ -234,7 +234,7 @@ def agree(
                 if theirs < doubted[other]:
                     # it need not be true, and nobody asks whether it is
                     inputs[node, other] = final
-                elif min(theirs, final) < stables[other]:
+                elif min(theirs, final) < stables[other] and doubted[other] <= stables[other]:
                     wrong_node[n_wrong], wrong_port[n_wrong], wrong[n_wrong] = node, other, ENDS
                     n_wrong += 1
                 else:
@@ -294,8 +294,9 @@ def judge(
             else:
                 agrees = end == start or end == final
                 differs = min(end, final) < told
-            # what ends before `doubted` need not be true
+            # what ends before `doubted` need not be true, and what is open may come to end there
             agrees = agrees or end < doubted
+            differs = differs and doubted <= told
             if agrees or differs:
                 if not agrees:
                     wrong_node[n_wrong], wrong[n_wrong] = node, HAS if final == start else ENDS

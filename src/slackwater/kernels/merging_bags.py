@@ -499,12 +499,14 @@ def judge(
             if final == start:
                 differs = last > start and last >= lacks[node] and last >= doubted
                 rule = HAS if differs and start < told and lacks[node] <= told else -1
+                # what is open may come to end where it need not be true
+                rule = rule if doubted <= told else -1
             else:
                 n_more, n_less = _compare(pool, heads, node, out, port, start, more, less)
                 first = np.searchsorted(less[:n_less], doubted)
                 differs = first < n_less
                 rule = -1
-                if differs and start < told:
+                if differs and start < told and doubted <= told:
                     rule = _contradicts(told, more, n_more, less[first:], n_less - first)
             if rule >= 0:
                 wrong_node[n_wrong], wrong[n_wrong] = node, rule

@@ -35,7 +35,13 @@ from slackwater.events import Batch
 from slackwater.kernels import merging as kernel
 from slackwater.merging import QUARANTINE, MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Wrong, whose
-from slackwater.operators.merge_verdicts import accuse, close_cases, forget_voter, verdicts
+from slackwater.operators.merge_verdicts import (
+    accuse,
+    close_cases,
+    forget_voter,
+    hear_promised,
+    verdicts,
+)
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
@@ -257,6 +263,11 @@ class In2t:
         """Contradictions that can be decided by now."""
         return verdicts(self, state, inputs) if state.events.cases else []
 
+    def hear_promised(self, state: State, inputs: Inputs, nodes: Ints, port: int, *, until: int) -> None:
+        """An input has promised the payloads of these events up to a time: that is a vote."""
+        if state.events.cases:
+            hear_promised(self, state, inputs, nodes, port, until=until)
+
     def close_cases(self, state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
         """Contradictions that have to be decided by now."""
         return close_cases(self, state, inputs, nodes) if state.events.cases else []
@@ -271,7 +282,9 @@ class In2t:
         standing = state.events.lacks[nodes] == INF
         theirs_differ = (theirs != final[:, None]) | standing[:, None]
         differs = (theirs > starts[:, None]) & theirs_differ & inputs.attached
-        state.events.bury(nodes[over & ~differs.any(axis=1)])
+        # what is left standing when all is promised is waited for by nobody
+        settled = ~differs.any(axis=1) | (standing & (frozen == INF))
+        state.events.bury(nodes[over & settled])
 
     def forget(self, state: State, inputs: Inputs, port: int) -> None:
         """An input has none of the events any more."""

@@ -29,7 +29,13 @@ from slackwater.events import Batch
 from slackwater.kernels import merging_bags as kernel
 from slackwater.merging import QUARANTINE, MergePolicy
 from slackwater.operators.inputs import Inputs, Ints, Mask, Wrong, whose
-from slackwater.operators.merge_verdicts import accuse, close_cases, forget_voter, verdicts
+from slackwater.operators.merge_verdicts import (
+    accuse,
+    close_cases,
+    forget_voter,
+    hear_promised,
+    verdicts,
+)
 from slackwater.operators.merged_events import MergedEvents, enlarged, kept_of
 from slackwater.operators.merged_promises import closed, compared
 from slackwater.punctuations import Promise
@@ -281,6 +287,8 @@ class In3t:
     def _bury_settled(state: State, inputs: Inputs, nodes: Ints) -> None:
         events = state.events
         settled = kernel.all_settled(nodes, events.vs, events.lacks, *state.chains, inputs.attached)
+        # what is left standing when all is promised is waited for by nobody
+        settled |= (events.lacks[nodes] == INF) & (events.frozen(inputs.out)[nodes] == INF)
         events.bury(nodes[settled])
 
     @property
@@ -315,6 +323,11 @@ class In3t:
     def verdicts(self, state: State, inputs: Inputs) -> list[Wrong]:
         """Contradictions that can be decided by now."""
         return verdicts(self, state, inputs) if state.events.cases else []
+
+    def hear_promised(self, state: State, inputs: Inputs, nodes: Ints, port: int, *, until: int) -> None:
+        """An input has promised the payloads of these events up to a time: that is a vote."""
+        if state.events.cases:
+            hear_promised(self, state, inputs, nodes, port, until=until)
 
     def close_cases(self, state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
         """Contradictions that have to be decided by now."""

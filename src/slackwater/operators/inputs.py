@@ -168,6 +168,8 @@ class Wrong:
     """those that say what the output does"""
     is_missing: bool
     """whether somebody lacks an event, which gaps explain"""
+    is_decided: bool = True
+    """whether it is certain who is outvoted"""
 
     @classmethod
     def of(
@@ -179,14 +181,18 @@ class Wrong:
         detail: str,
         against: list[int],
         with_output: list[int],
+        is_decided: bool = True,
     ) -> Wrong:
         """By the number of the rule that is broken, and the others who say the one or the other."""
         missing = rule != kernel.ENDS
-        return cls(port, _RULES[rule], row, detail, (port, *against), tuple(with_output), missing)
+        sides = (port, *against), tuple(with_output)
+        return cls(port, _RULES[rule], row, detail, *sides, missing, is_decided)
 
     @property
     def minority(self) -> tuple[int, ...]:
         """Who is outvoted; what was promised counts if there is no majority against it."""
+        if not self.is_decided:
+            return ()
         return self.with_output if len(self.against) > len(self.with_output) else self.against
 
 

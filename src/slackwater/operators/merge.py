@@ -176,6 +176,7 @@ class Merge:
         if inputs.attached[port]:
             wrong = self.index.judge(state.index, inputs, port, punctuation.before)
             given_up += self._given_up(state, wrong)
+            given_up += self._decided(state)
         return self._advanced(state, given_up)
 
     def _advanced(self, state: State, given_up: list[GivenUp]) -> Answer:

@@ -6,11 +6,14 @@ they are frozen. Every other input is asked by what it has promised itself:
 - it supports a claim if it has promised as much, and says the same;
 - it is *unheard* as long as it may still come to say the one or the other: it has not promised past the
   start of the event, or its ends are open where the claims differ;
-- it has no voice if it says neither, or need not tell what they differ in (it was attached later, or was
-  told that it is of no interest).
+- it is *mute* if it need not tell what they differ in, since it was attached later, or was told that it
+  is of no interest; and if it says neither, or is not asked any more (its word is forgotten when it has
+  promised it, and the output agrees as far as it could).
 
 A verdict is there as soon as those who are unheard cannot change it: against the output if more inputs
-say otherwise, else for it.
+say otherwise, else for it. It has to be right whatever those say who are mute. If it is not, the
+case is *undecided*, and nobody is set aside: two of three copies that need not tell an event any more
+could bear out the one as well as the other.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slackwater.operators.inputs import Inputs
-from slackwater.times import INF
+from slackwater.times import BEGIN, INF
 
 __all__ = ["Case"]
 
@@ -42,54 +45,72 @@ class Case:
     against: list[int]
     with_output: list[int] = field(default_factory=list)
     unheard: list[int] = field(default_factory=list)
+    mute: list[int] = field(default_factory=list)
+    promised: dict[int, int] = field(default_factory=dict)
+    """how far inputs have promised the payload, where that is further than their ctis"""
+    claim_is_fixed: bool = False
+    out_is_fixed: bool = False
+    """whether no more of these two claims will be known"""
     is_lost: bool = False
     """whether the verdict was against the output; then it waits for the others to be heard"""
 
     def hear(self, inputs: Inputs, start: int, ends: dict[int, list[int]]) -> None:
         """What all inputs that are attached say of it by now."""
-        if not self.is_standing:
-            # the accused may have changed what it has not promised, and so may others
+        if not self.out_is_fixed:
+            # what was not promised may have changed, also of what others say
             self.with_output = []
             self.against = [self.port] if self.port in self.against else []
-        self.unheard = []
+        self.unheard, self.mute = [], []
         for port, theirs in ends.items():
             if port not in self.against and port not in self.with_output:
-                side = self._side_of(inputs, port, start, theirs)
-                if side is not None:
-                    side.append(port)
+                self._side_of(inputs, port, start, theirs).append(port)
 
-    def _side_of(self, inputs: Inputs, port: int, start: int, theirs: list[int]) -> list[int] | None:
-        told = int(inputs.stable[port])
+    def _side_of(self, inputs: Inputs, port: int, start: int, theirs: list[int]) -> list[int]:
+        told = max(int(inputs.stable[port]), self.promised.get(port, BEGIN))
         if told <= start:
             return self.unheard
         floor = max(int(inputs.since[port]), int(inputs.doubted[port]))
-        known = (theirs, told), (self.claim, self.told), (self.out, self.frozen)
-        if any(time < floor and any(end >= time for end in ends) for ends, time in known):
-            # what is open may come to end where it need not be told
-            is_final = told == INF and (self.is_standing or self.told == INF)
-            return None if is_final else self.unheard
+        # what is open may come to end where it need not be told
+        claim = _may_end_before(floor, self.claim, self.told)
+        out = _may_end_before(floor, self.out, self.frozen)
+        if (claim and self.claim_is_fixed) or (out and self.out_is_fixed):
+            return self.mute
+        if claim or out or _may_end_before(floor, theirs, told):
+            return self.unheard
         says_so = _may_be(theirs, told, self.claim, self.told, floor)
         says_as_output = _may_be(theirs, told, self.out, self.frozen, floor)
         if says_so and says_as_output:
-            return self.unheard if told < max(self.told, self.frozen) else None
+            return self.unheard if told < max(self.told, self.frozen) else self.mute
         if says_so:
             return self.against if _is_firm(theirs, told, self.told) else self.unheard
         if says_as_output:
             return self.with_output if _is_firm(theirs, told, self.frozen) else self.unheard
-        return None
+        return self.mute
 
     def forget(self, port: int) -> None:
         """An input takes back what it has said."""
+        self.promised.pop(port, None)
         for side in (self.against, self.with_output):
             if port in side:
                 side.remove(port)
 
     def verdict(self) -> bool | None:
-        """Whether it is against the output; None as long as that depends on who is unheard."""
-        against, with_output, unheard = map(len, (self.against, self.with_output, self.unheard))
-        if against > with_output + unheard:
+        """Whether it is against the output; None if that depends on who is unheard, or mute."""
+        unknown = len(self.unheard) + len(self.mute)
+        against, with_output = len(self.against), len(self.with_output)
+        if against > with_output + unknown:
             return True
-        return False if with_output >= against + unheard else None
+        return False if with_output >= against + unknown else None
+
+    @property
+    def is_ripe(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return not self.unheard or self.verdict() is not None
+
+
+def _may_end_before(floor: int, ends: list[int], promised: int) -> bool:
+    """Whether one of the ends, which is open, may come to lie there."""
+    return promised < floor and any(end >= promised for end in ends)
 
 
 def _may_be(theirs: list[int], told: int, claim: list[int], frozen: int, floor: int) -> bool:

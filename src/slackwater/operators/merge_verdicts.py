@@ -2,7 +2,8 @@
 
 An input that says otherwise of an event than the output was promised opens a case (merge_case.py). Until
 there is a verdict the event is held, whoever would be done with it. After a verdict against the output
-nobody else is accused of saying so: the case is kept until everybody is heard.
+nobody else is accused of saying so: the case is kept until everybody is heard. A case that cannot be
+decided is named, and nobody is set aside for it.
 
 If nobody is to be set aside, there is nothing to wait for: the case is closed by what is known.
 """
@@ -18,9 +19,9 @@ from slackwater.events import Batch
 from slackwater.operators.inputs import Inputs, Ints, Wrong
 from slackwater.operators.merge_case import Case
 from slackwater.operators.merged_events import MergedEvents
-from slackwater.times import INF, show
+from slackwater.times import BEGIN, INF, show
 
-__all__ = ["accuse", "close_cases", "drop_cases", "forget_voter", "verdicts"]
+__all__ = ["accuse", "close_cases", "drop_cases", "forget_voter", "hear_promised", "verdicts"]
 
 
 class Events(Protocol):
@@ -77,7 +78,7 @@ def accuse(
     claim, out = (index.ends_of(state, node, who) for who in (port, inputs.count))
     case = Case(node, port, rule, claim, told, out, frozen, is_standing, [port])
     _hear(index, state, inputs, case)
-    if index.is_patient and case.verdict() is None:
+    if index.is_patient and not case.is_ripe:
         state.events.cases.append(case)
         return None
     return _closed(index, state, inputs, case)
@@ -95,17 +96,26 @@ def verdicts(index: Index[State], state: State, inputs: Inputs) -> list[Wrong]:
                 _drop(index, state, inputs, case)
         elif not case.against:
             _drop(index, state, inputs, case)
-        elif case.verdict() is not None:
+        elif case.is_ripe:
             found.append(_closed(index, state, inputs, case))
     return found
 
 
+def hear_promised(
+    index: Index[State], state: State, inputs: Inputs, nodes: Ints, port: int, *, until: int
+) -> None:
+    """An input has promised the payloads of these events up to a time."""
+    for case in _cases_of(state, nodes):
+        case.promised[port] = max(case.promised.get(port, until), until)
+        _hear(index, state, inputs, case)
+
+
 def close_cases(index: Index[State], state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
-    """Nobody says any more of these events: who is heard by now decides."""
+    """Nobody need say any more of these events: it is decided now, or not at all."""
     found: list[Wrong] = []
     for case in _cases_of(state, nodes):
         _hear(index, state, inputs, case)
-        case.unheard = []
+        case.mute, case.unheard = case.mute + case.unheard, []
         if not case.is_lost and case.against:
             found.append(_closed(index, state, inputs, case))
     drop_cases(state, nodes)
@@ -133,13 +143,14 @@ def _cases_of(state: Events, nodes: Ints) -> list[Case]:
 def _hear(index: Index[State], state: State, inputs: Inputs, case: Case) -> None:
     events, attached = state.events, np.flatnonzero(inputs.attached).tolist()
     ends = {port: index.ends_of(state, case.node, port) for port in attached}
-    if (
-        not case.is_standing
-        and not case.is_lost
-        and case.port in ends
-        and events.lacks[case.node] != INF
-    ):
-        case.claim, case.told = ends[case.port], max(case.told, int(inputs.stable[case.port]))
+    settled = case.is_standing or case.is_lost or events.lacks[case.node] == INF
+    # who was told that it is of no interest may take back what it had not promised by then
+    case.out_is_fixed = settled
+    case.claim_is_fixed = settled or case.port not in ends or inputs.doubted[case.port] > case.told
+    if not case.claim_is_fixed:
+        promised = max(int(inputs.stable[case.port]), case.promised.get(case.port, BEGIN))
+        case.claim, case.told = ends[case.port], max(case.told, promised)
+    if not settled:
         case.out = index.ends_of(state, case.node, inputs.count)
         case.frozen = max(case.frozen, events.frozen_one(case.node, inputs.out))
     case.hear(inputs, int(events.vs[case.node]), ends)
@@ -148,8 +159,9 @@ def _hear(index: Index[State], state: State, inputs: Inputs, case: Case) -> None
 def _closed(index: Index[State], state: State, inputs: Inputs, case: Case) -> Wrong:
     events = state.events
     wrong = _wrong(state, inputs, case)
-    case.is_lost = bool(case.verdict())
-    if case.is_lost and index.is_patient:
+    verdict = case.verdict()
+    if verdict is not False and index.is_patient:
+        case.is_lost = True
         # nobody is accused of it any more, whatever else it comes to say
         index.leave_standing(state, inputs, case.node)
         events.lacks[case.node] = INF
@@ -183,8 +195,10 @@ def _wrong(state: Events, inputs: Inputs, case: Case) -> Wrong:
     name = inputs.names[case.port]
     detail = f"input {name} says that {says}, the output was promised {promised}"
     others = [port for port in case.against if port != case.port]
-    with_output = case.with_output
-    return Wrong.of(case.rule, row, case.port, detail=detail, against=others, with_output=with_output)
+    return Wrong.of(
+        case.rule, row, case.port, detail=detail, against=others, with_output=case.with_output,
+        is_decided=case.verdict() is not None,
+    )  # fmt: skip
 
 
 def _shown(ends: Iterable[int]) -> str:

@@ -73,6 +73,10 @@ class Index(Protocol[State]):  # type: ignore[misc]  # a state is asked and chan
         """What an input has frozen of these events, up to a time, that was promised to be otherwise."""
         ...
 
+    def hear_promised(self, state: State, inputs: Inputs, nodes: Ints, port: int, *, until: int) -> None:
+        """An input has promised the payloads of these events up to a time: that is a vote."""
+        ...
+
     def close_cases(self, state: State, inputs: Inputs, nodes: Ints) -> list[Wrong]:
         """Contradictions about some events that have to be decided by now."""
         ...
@@ -96,6 +100,8 @@ def closed(
     events.begin_promises()
     said, found = [Batch.empty(index.schema)], []
     for some, time in _by_time(*concerned(events, told)):
+        if trusted:
+            index.hear_promised(state, inputs, some, port, until=time)
         first = some[(events.due[some] < time) | (time == INF)]
         rows, wrong = index.agreed(state, inputs, port, first, until=time)
         said.append(rows)
@@ -105,6 +111,8 @@ def closed(
             for other in np.flatnonzero(inputs.attached).tolist() if trusted else ():
                 suspects = events.suspects_among(other, some)
                 found += index.judged(state, inputs, other, suspects, int(inputs.stable[other]))
+            if trusted:
+                index.hear_promised(state, inputs, some, port, until=time)
             found += index.close_cases(state, inputs, some)
             events.bury(some)
     events.settle()
@@ -117,10 +125,11 @@ def compared(
 ) -> list[Wrong]:
     """What an input has promised of payloads that was promised to be otherwise."""
     events = state.events
-    if not events.behind[port]:
+    if not events.behind[port] and not events.cases:
         return []
     found: list[Wrong] = []
     for some, time in _by_time(*concerned(events, told)):
+        index.hear_promised(state, inputs, some, port, until=time)
         found += index.judged(state, inputs, port, events.suspects_among(port, some), time)
     return found
 
