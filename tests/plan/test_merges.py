@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import slackwater as sw
+from slackwater.errors import PlanError
 from slackwater.plan.merges import chosen
 from slackwater.plan.nodes import Merge
-from slackwater.plan.properties import output_latencies
+from slackwater.plan.properties import infer, output_latencies
 
 PERFECT = sw.StreamProperties(ordered=True, insert_only=True)
 
@@ -142,3 +145,29 @@ def test_inputs_in_order_are_shown_at_once_and_the_plan_says_so() -> None:
     assert "inserts at first sight, adjusts at ctis, trailing 2" in query.explain()
     [out] = query.open().push(a, [sw.insert(5, 6, k="x")])
     assert list(out) == [sw.insert(5, 6, k="x")]
+
+
+def test_inputs_with_gaps_are_not_counted() -> None:
+    """R1 knows a row by how many come before it, so that one that is missing would stop the query."""
+    a, b = (
+        sw.stream({"k": str}, name=name, properties=replace(PERFECT, ties_in_order=True))
+        for name in "ab"
+    )
+    gaps = sw.merge_policy(gaps=True)
+    assert "Merge R1" in sw.merge(a, b).explain()
+    merged = sw.merge(a, b, policy=gaps)
+    assert "Merge R4" in merged.explain()
+    assert not infer(merged.node)[merged.node].ordered
+    both = [sw.insert(1, 5, k="x"), sw.insert(1, 5, k="y"), sw.cti(9)]
+    out = merged.run([(a, both[0]), (b, both[1]), (a, both[1]), (a, both[2]), (b, both[2])], batch=1)
+    assert out.as_history() == sw.merge(a, b).run([(a, each) for each in both]).as_history()
+    with pytest.raises(PlanError, match="R1 counts"):
+        sw.merge(a, b, policy=gaps, algorithm="R1")
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_who_asks_for_an_algorithm_that_goes_by_no_order_gets_none(algorithm: Any) -> None:
+    a, b = (_of(replace(PERFECT, vs_payload_key=True)) for _ in range(2))
+    by_itself, asked = sw.merge(a, b), sw.merge(a, b, algorithm=algorithm)
+    assert infer(by_itself.node)[by_itself.node].ordered
+    assert not infer(asked.node)[asked.node].ordered

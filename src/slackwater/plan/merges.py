@@ -7,7 +7,8 @@
     R4   nothing                                 joins, selects that lose columns
 
 What holds for all inputs counts. An algorithm that was asked for, and needs more than is known, is
-taken: whether the inputs keep to it is looked at while it runs, as far as it can be seen.
+taken: whether the inputs keep to it is looked at while it runs, as far as it can be seen. Inputs with
+gaps have no R1, which counts the rows of a start.
 
 Paper 2 sections III-C and IV-G, erratum 21.
 """
@@ -43,17 +44,18 @@ class Choice:
 def chosen(node: Merge, latency: OutputLatency = OutputLatency.EAGER) -> Choice:
     """The algorithm of a merge."""
     known = infer(node, latency)
-    found = _best([known[stream] for stream in node.streams])
+    found = _best([known[stream] for stream in node.streams], gaps=node.policy.gaps)
     if node.algorithm == "auto":
         return found
     return Choice(node.algorithm, f"asked for; {found.algorithm} by itself: {found.why}")
 
 
-def _best(inputs: Sequence[StreamProperties]) -> Choice:
+def _best(inputs: Sequence[StreamProperties], *, gaps: bool) -> Choice:
     perfect = all(each.perfect for each in inputs)
     if perfect and all(each.strictly_increasing for each in inputs):
         return Choice("R0", "perfect inputs, starts strictly increasing")
-    if perfect and all(each.ties_in_order for each in inputs):
+    # a row of R1 is known by how many come before it
+    if perfect and not gaps and all(each.ties_in_order for each in inputs):
         return Choice("R1", "perfect inputs, equal starts in one order")
     if all(each.vs_payload_key for each in inputs):
         if perfect:

@@ -754,6 +754,11 @@ class Merge(Node):
             )
         if not isinstance(self.policy, MergePolicy):
             raise PlanError(f"merge: {self.policy!r} is no policy", hint="sw.merge_policy(...)")
+        if self.algorithm == "R1" and self.policy.gaps:
+            raise PlanError(
+                "merge: R1 counts the rows of a start, so no input may lack one of them",
+                hint="without gaps=True, or algorithm='auto', which takes another",
+            )
         if self.algorithm == "R3-" and self.policy != MergePolicy():
             raise PlanError("merge: R3- knows no policies", hint="it is there to be compared with R3")
         if self.replicated is None and any(_is_replicated(stream) for stream in self.streams):

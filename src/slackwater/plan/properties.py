@@ -205,16 +205,21 @@ def is_tumbling(node: n.Node) -> bool:
 
 
 def _merge(node: n.Merge, *below: StreamProperties) -> StreamProperties:
-    """What holds for all inputs; of perfect ones each row is told once, in order."""
-    perfect = all(each.perfect for each in below)
+    """What holds for all inputs; by R0 to R2, for perfect ones, each row is told once, in order.
+
+    Of inputs with gaps each may lack other rows, so equal starts come in an order that is theirs.
+    """
+    perfect = all(each.perfect for each in below) and node.algorithm not in ("R3", "R3-", "R4")
     key = all(each.vs_payload_key for each in below)
-    in_order = perfect and (key or all(each.ties_in_order for each in below))
+    strictly = all(each.strictly_increasing for each in below)
+    ties = all(each.ties_in_order for each in below) and (strictly or not node.policy.gaps)
+    in_order = perfect and (key or ties)
     return StreamProperties(
         ordered=in_order,
         insert_only=in_order,
-        strictly_increasing=in_order and all(each.strictly_increasing for each in below),
+        strictly_increasing=in_order and strictly,
         vs_payload_key=key,
-        ties_in_order=in_order and all(each.ties_in_order for each in below),
+        ties_in_order=in_order and ties,
     )
 
 
