@@ -19,7 +19,7 @@ from tests.laws import CASES, Case
 
 import slackwater as sw
 from slackwater.consistency import Clock
-from slackwater.errors import PlanError
+from slackwater.errors import InvalidElement, PlanError
 from slackwater.events import Element
 from slackwater.plan import nodes
 from slackwater.testing import histories, streams
@@ -395,13 +395,84 @@ def test_a_period_may_be_any_whole_number() -> None:
 
 @pytest.mark.parametrize(
     "state",
-    [State(3), State(-1), State(1, {"s": 3}), State(1, {"s": -1}), State(1, {}), State(1, {"t": 1})],
+    [
+        State(3),
+        State(-1),
+        State(1.0),  # type: ignore[arg-type]
+        State("1"),  # type: ignore[arg-type]
+        State(1, {"s": 3}),
+        State(1, {"s": -1}),
+        State(1, {}),
+        State(1, {"t": 1}),
+        State(1, {"s": True}),
+        State(1, {"s": None}),  # type: ignore[dict-item]
+        State(1, {"s": "1"}),  # type: ignore[dict-item]
+    ],
 )
 def test_a_log_that_contradicts_itself_is_refused(state: State) -> None:
     s = sw.stream({"k": int}, name="s")
     told = [sw.insert(0, 9, k=1), sw.insert(1, 9, k=2)]
-    with pytest.raises(PlanError, match="log"):
+    with pytest.raises(PlanError, match="log") as refused:
         anomalies(Log({"s": told}, told, [state]), sw.INPUT_PREFIX_CONSISTENT, answer_of(s, s))
+    assert refused.value.detail
+    assert refused.value.hint
+
+
+def test_a_log_may_come_from_anywhere() -> None:
+    """Numbers of NumPy, what can be read once only, a batch; and a level may be a word."""
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(0, 9, k=1), sw.insert(1, 9, k=2)]
+    states = [State(1, {"s": np.int64(1)}), State(1, {"s": np.int64(2)})]  # type: ignore[dict-item]
+    log = Log({"s": told}, sw.Batch.of(told, s.schema), iter(states))  # type: ignore[arg-type]
+    [found] = anomalies(log, "input-prefix consistent", answer_of(s, s))  # type: ignore[arg-type]
+    assert found.state == states[1]
+
+
+@pytest.mark.parametrize("level", [None, "right", 4])
+def test_what_is_no_level_is_not_kept_by_every_log(level: Any) -> None:
+    s = sw.stream({"k": int}, name="s")
+    with pytest.raises(PlanError, match="not a level"):
+        anomalies(Log({"s": []}, [sw.insert(0, 9, k=1)], [State(1)]), level, answer_of(s, s))
+
+
+@pytest.mark.parametrize("offsets", [None, {"s": 2}])
+def test_what_takes_back_what_was_not_there_is_an_anomaly(offsets: Any) -> None:
+    """Some systems say it in another order, or twice: then no state behind it is right."""
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(0, 9, k=1), sw.adjust(0, 9, 0, k=1)]
+    answer, level = answer_of(s, s), sw.INPUT_PREFIX_CONSISTENT
+    states = [State(n) for n in range(3)] + [State(3, offsets)]
+    [found] = anomalies(Log({"s": told}, [*told, told[1]], states), level, answer)
+    assert (found.state.said, "not the answer to anything" in found.why) == (3, True)
+    turned = Log({"s": told}, told[::-1], states[:3])
+    assert [each.state.said for each in anomalies(turned, level, answer)] == [1, 2]
+    # columns that the answer does not have are a mistake in how the log was read
+    with pytest.raises(InvalidElement, match="unknown column"):
+        anomalies(Log({"s": told}, [sw.insert(0, 9, z=1)], [State(1, offsets)]), level, answer)
+
+
+def test_arrivals_may_be_counted_from_0() -> None:
+    inputs: dict[str, list[Element]] = {"s": [sw.insert(0, 9, k=1)], "t": [sw.insert(1, 9, k=2)]}
+    said = [*inputs["s"], *inputs["t"], *inputs["t"]]
+    log = Log(inputs, said, [State(n) for n in range(4)], origins=[("s", 0), ("t", 0), ("t", 0)])
+    found = anomalies(log, sw.INPUT_PREFIX_UPDATE_COMPLETE)
+    assert [each.state.said for each in found] == [2]
+
+
+def test_a_log_of_other_inputs_than_the_answer_is_refused() -> None:
+    s, t = (sw.stream({"k": int}, name=name) for name in "st")
+    log, level = Log({"s": []}, [], [State(0)]), sw.INPUT_PREFIX_CONSISTENT
+    for answer in (answer_of(t, t), answer_of(s.union(t), s, t), answer_of(s)):
+        with pytest.raises(PlanError, match="other inputs"):
+            anomalies(log, level, answer)
+
+
+def test_times_that_go_back_are_refused() -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(0, 9, k=1), sw.insert(1, 9, k=2)]
+    log = Log({"s": told}, told, [State(1, {"s": 1})], {"s": [2, 1]})
+    with pytest.raises(PlanError, match="go back"):
+        anomalies(log, sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT, answer_of(s, s))
 
 
 def test_inputs_are_at_one_time_only_if_it_is_said_of_every_element() -> None:

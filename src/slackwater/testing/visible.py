@@ -18,10 +18,12 @@ done here; how to get one that is, levels.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
+from operator import index
+from typing import SupportsIndex
 
-from slackwater.errors import PlanError
+from slackwater.errors import InvalidStream, PlanError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
 from slackwater.levels import (
@@ -110,17 +112,31 @@ class Anomaly:
 
 def answer_of(query: Query, *sources: Query) -> Answer:
     """What a query means, by the names of its streams."""
+    names = [_name(source) for source in sources]
 
     def answer(prefix: Prefix) -> History:
+        if {*names} != prefix.keys():
+            raise PlanError(
+                "the log is of other inputs than the answer",
+                detail=f"the log: {', '.join(prefix)}; the answer: {', '.join(names)}",
+                hint="answer_of(query, stream, ...) with all its streams, by the names that the log has",
+            )
         return query.meaning({source: prefix[_name(source)] for source in sources})
 
     return answer
 
 
 def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anomaly]:
-    """The visible states that do not keep a level. A log that contradicts itself is refused."""
+    """The visible states that do not keep a level. A log that contradicts itself is refused.
+
+    What was said need not be a stream: who took back what was not there has said something wrong.
+    """
+    level = _level(level)
+    # they are read more than once, and may come from anywhere
+    log = replace(log, said=[*log.said], visible=[*log.visible], origins=[*log.origins])
     for state in log.visible:
         _require_of_log(log, state)
+    _require_of_one_clock(log)
     if level in (UPDATE_COMPLETE, INPUT_PREFIX_UPDATE_COMPLETE):
         if len(log.origins) != len(log.said):
             raise PlanError(
@@ -151,21 +167,55 @@ def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anom
     return found
 
 
+def _level(level: object) -> Level:
+    """A level, or the word for it: of anything else every state would be right."""
+    try:
+        return Level(level)
+    except ValueError:
+        raise PlanError(
+            f"{level!r} is not a level of consistency",
+            detail=f"levels: {', '.join(repr(each.value) for each in Level)}",
+            hint="sw.INPUT_PREFIX_CONSISTENT",
+        ) from None
+
+
+def _is_number_to(number: object, last: int) -> bool:
+    if not isinstance(number, SupportsIndex) or isinstance(number, bool):
+        return False
+    return 0 <= index(number) <= last
+
+
 def _require_of_log(log: Log, state: State) -> None:
     """Refuse a state of what was never said, or of a prefix that never entered."""
-    if not 0 <= state.said <= len(log.said):
+    if not _is_number_to(state.said, len(log.said)):
         raise PlanError(
-            f"a state after {state.said} elements is not in the log", detail=f"it has {len(log.said)}"
+            f"a state after {state.said!r} elements is not in the log",
+            detail=f"it has {len(log.said)}",
+            hint="State(said, offsets): how many elements had been said, a whole number",
         )
     lengths = {name: len(told) for name, told in log.inputs.items()}
     offsets = state.offsets
     if offsets is not None and not (
-        offsets.keys() == lengths.keys() and all(0 <= offsets[name] <= lengths[name] for name in lengths)
+        offsets.keys() == lengths.keys()
+        and all(_is_number_to(offsets[name], lengths[name]) for name in lengths)
     ):
         raise PlanError(
             f"no prefix of the inputs has the offsets {dict(offsets)}",
             detail=f"the log has so many elements of each: {lengths}",
+            hint="name how much of every input, in elements; or none, and a prefix is looked for",
         )
+
+
+def _require_of_one_clock(log: Log) -> None:
+    """Refuse times that go back: inputs are given in the order of their arrival."""
+    for name, times in log.times.items():
+        for number, (time, following) in enumerate(pairwise(times), 1):
+            if following < time:
+                raise PlanError(
+                    f"the times of {name!r} in the log go back",
+                    detail=f"element {number} arrived at {time}, and the next one at {following}",
+                    hint="give inputs in the order of their arrival, with times by one clock",
+                )
 
 
 def _torn(log: Log, state: State) -> str:
@@ -181,9 +231,9 @@ def _out_of_order(log: Log, state: State) -> str:
     """Definition 2: there is, for each input, an arrival up to which all is there, and nothing else."""
     latest: dict[str, int] = {}
     for name, number in log.origins[: state.said]:
-        latest[name] = max(number, latest.get(name, 0))
+        latest[name] = max(number, latest.get(name, number))
     for name, number in log.origins[state.said :]:
-        if number <= latest.get(name, 0):
+        if name in latest and number <= latest[name]:
             return f"something of arrival {latest[name]} of {name} is there, and not all of {number}"
     return ""
 
@@ -192,7 +242,11 @@ def _unanswered(
     log: Log, state: State, level: Level, answer: Answer, known: dict[tuple[int, ...], History]
 ) -> str:
     """Definitions 3 and 4: it is the answer to a prefix of every input, perhaps at one time."""
-    history = History.of(log.said[: state.said], answer({n: [] for n in log.inputs}).schema)
+    schema = answer({n: [] for n in log.inputs}).schema
+    try:
+        history = History.of(log.said[: state.said], schema)
+    except InvalidStream as failure:
+        return f"it is not the answer to anything: {failure.fact}"
     names = list(log.inputs)
     if state.offsets is not None:
         offsets = [state.offsets[name] for name in names]
