@@ -372,6 +372,17 @@ def test_a_query_that_is_opened_refuses_a_level_that_it_cannot_keep(why: str) ->
     assert query.open(**asked).output.marks == []
 
 
+def test_what_is_of_no_interest_any_more_would_be_missing_in_marked_states() -> None:
+    s = sw.stream({"k": int}, name="s")
+    running = s.distinct().open(level=sw.INPUT_PREFIX_CONSISTENT)
+    with pytest.raises(PlanError, match="no longer of interest") as refused:
+        running.ignore(sw.punctuation(k=2))
+    assert refused.value.detail
+    assert refused.value.hint
+    running.push(s, [sw.insert(0, 9, k=2)])
+    assert [mark.said for mark in running.output.marks] == [1], "and it goes on"
+
+
 def test_a_loop_is_the_answer_to_what_was_pushed() -> None:
     s = sw.stream({"a": int, "b": int}, name="s")
     ways = sw.fixpoint(

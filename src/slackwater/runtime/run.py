@@ -201,6 +201,12 @@ class Execution:
         What was said of them stays as it was, and is never settled. What that releases.
         """
         self._refuse_when_stopped()
+        if self._taken_in is not None:
+            raise PlanError(
+                "a level of consistency for a query of which some rows are no longer of interest",
+                detail="what is not said any more is missing in the answer to a prefix",
+                hint="leave out ignore, or level",
+            )
         schema = self.output.schema
         fitting = [without_time(each).fitted(schema) for each in told]
         self._dataflow.forgo(fitting)
