@@ -22,6 +22,7 @@ from slackwater.consistency import Clock
 from slackwater.errors import InvalidElement, PlanError
 from slackwater.events import Element
 from slackwater.plan import nodes
+from slackwater.runtime.output import Mark
 from slackwater.testing import histories, streams
 from slackwater.testing.visible import Log, State, anomalies, answer_of
 
@@ -370,6 +371,33 @@ def test_a_query_that_is_opened_refuses_a_level_that_it_cannot_keep(why: str) ->
     with pytest.raises(PlanError, match=why):
         query.open(level=sw.INPUT_PREFIX_CONSISTENT, **asked)
     assert query.open(**asked).output.marks == []
+
+
+@pytest.mark.parametrize("by", [sw.Tokens(1), sw.Drain(), sw.Heeding()], ids=repr)
+def test_promises_that_stand_together_count_one_by_one(by: Any) -> None:
+    """An offset is a number of elements as their reader has them; so is what had been said."""
+    s = sw.stream({"k": int}, name="s")
+    query = s.distinct()
+    closed = [sw.punctuation(5, k=k) for k in range(6)]
+    told = [sw.insert(1, 3, k=3), *closed, sw.insert(6, 9, k=9)]
+    # what another query says has them in one
+    [batch] = s.open().push(s, told[:7])
+    assert (len(batch), batch.elements, len(list(batch))) == (2, 7, 7)
+    parts = [batch, sw.Batch.of(told[7:], s.schema)]
+    out = query.run({s: sw.Batch.concat(parts)}, batch=3, by=by, show=sw.MARKED)
+    running = query.open(level=sw.INPUT_PREFIX_CONSISTENT)
+    for part in parts:
+        running.push(s, part)
+    assert [mark.offsets["s"] for mark in running.output.marks] == [7, 8]
+    for said in (out, running.output):
+        log = Log.of(said, {s: told})
+        assert len(said) == len(list(said)) == len(told)
+        assert log.visible[-1] == State(8, {"s": 8})
+        assert not anomalies(log, sw.INPUT_PREFIX_CONSISTENT, answer_of(query, s))
+        for mark in said.marks:
+            assert said.until(mark) == query.meaning({s: told[: mark.offsets["s"]]})
+    halves = [running.output.until(Mark(said, {})).rows() for said in (0, 1, 5, 7, 8)]
+    assert halves == [[], *[[(3, 1, 3)]] * 3, [(3, 1, 3), (9, 6, 9)]]
 
 
 def test_what_is_of_no_interest_any_more_would_be_missing_in_marked_states() -> None:

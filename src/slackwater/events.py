@@ -168,6 +168,11 @@ class Control(Element):
         """The elements that it stands for, where they stand; it stands at that place itself."""
         return (Placed(position, self),)
 
+    @property
+    def elements(self) -> int:
+        """How many it stands for."""
+        return 1
+
     def thinned(self, position: int, left: Times) -> Placed:
         """The same, where of the rows before each place so many are left."""
         return Placed(int(left[position]), self)
@@ -292,6 +297,11 @@ class Batch:
     def rows(self) -> int:
         """How many data elements there are."""
         return len(self.vs)
+
+    @property
+    def elements(self) -> int:
+        """How many there are one by one. In `len` and `split` a control that stands for many is one."""
+        return len(self.vs) + sum(placed.control.elements for placed in self.controls)
 
     @property
     def is_insert(self) -> npt.NDArray[np.bool_]:

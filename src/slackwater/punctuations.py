@@ -227,6 +227,11 @@ class Closings(Control):
         places = np.zeros(len(self), dtype=np.int64) if self.after is None else self.after
         return map(Placed, (position + places).tolist(), self)
 
+    @property
+    def elements(self) -> int:
+        """A punctuation each."""
+        return len(self)
+
     def thinned(self, position: int, left: Times) -> Placed:
         """Where so many of the rows before each place are left."""
         first = int(left[position])

@@ -223,7 +223,7 @@ class Controlled:
         edge = self._edges[source]
         batch = edge.read(stream)
         self._arrived += 1
-        arrival = Arrival(self._arrived, len(batch), tuple(edge.admit(batch)))
+        arrival = Arrival(self._arrived, batch.elements, tuple(edge.admit(batch)))
         self._outside += arrival.elements
         self._emitters[source].line.append(arrival)
 

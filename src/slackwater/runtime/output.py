@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -163,15 +163,21 @@ class Output:
 
     def until(self, mark: Mark) -> History:
         """The history that had been said when the output was right."""
-        said = next(self.as_batch().split(mark.said)) if mark.said else Batch.empty(self.schema)
-        return History.of(said, disordered=self._disordered)
+        left, said = mark.said, [Batch.empty(self.schema)]
+        for batch in self.batches:
+            if batch.elements > left:
+                said.append(Batch.of(islice(batch, left), self.schema))
+                break
+            said.append(batch)
+            left -= batch.elements
+        return History.of(Batch.concat(said), disordered=self._disordered)
 
     def __iter__(self) -> Iterator[Element]:
         for batch in self.batches:
             yield from batch
 
     def __len__(self) -> int:
-        return sum(len(batch) for batch in self.batches)
+        return sum(batch.elements for batch in self.batches)
 
     def __repr__(self) -> str:
         rows = sum(batch.rows for batch in self.batches)

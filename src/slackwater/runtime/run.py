@@ -122,8 +122,8 @@ class Execution:
     def _mark(self, taken_in: dict[str, int], source: Source, batch: Stream) -> None:
         """All is quiet: what has been said is the answer to what has been taken in."""
         assert isinstance(batch, Batch), "it has been read"
-        taken_in[source.stream_name] += len(batch)
-        self._said_before += sum(map(len, self.output.batches[self._counted :]))
+        taken_in[source.stream_name] += batch.elements
+        self._said_before += sum(each.elements for each in self.output.batches[self._counted :])
         self._counted = len(self.output.batches)
         self.output.marked.append((self._said_before, dict(taken_in), None))
 

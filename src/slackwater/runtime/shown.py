@@ -46,4 +46,4 @@ class Shown:
         self.output.append(batch)
         if origin is not None:
             self.output.origins.append((self.said, origin))
-        self.said += len(batch)
+        self.said += batch.elements
