@@ -21,7 +21,9 @@ import slackwater as sw
 from slackwater.consistency import Clock
 from slackwater.errors import InvalidElement, PlanError
 from slackwater.events import Element
+from slackwater.persistence import decode, encode
 from slackwater.plan import nodes
+from slackwater.runtime import Execution
 from slackwater.runtime.output import Mark
 from slackwater.testing import histories, streams
 from slackwater.testing.visible import Log, State, anomalies, answer_of
@@ -398,6 +400,30 @@ def test_promises_that_stand_together_count_one_by_one(by: Any) -> None:
             assert said.until(mark) == query.meaning({s: told[: mark.offsets["s"]]})
     halves = [running.output.until(Mark(said, {})).rows() for said in (0, 1, 5, 7, 8)]
     assert halves == [[], *[[(3, 1, 3)]] * 3, [(3, 1, 3), (9, 6, 9)]]
+
+
+def test_who_goes_on_from_a_snapshot_goes_on_counting() -> None:
+    s, t = (sw.stream({"k": int}, name=name) for name in "st")
+    query = s.join(t, on="k").aggregate(n=sw.count())
+    script = [(source, sw.insert(n, 9, k=n % 2)) for n in range(4) for source in (s, t)]
+    level, said, offsets = sw.INPUT_PREFIX_CONSISTENT, list[Element](), list[dict[str, int]]()
+    execution = Execution(query.node, level=level)
+    for source, element in script:
+        state = decode(encode(execution.snapshot()))
+        execution = Execution(query.node, level=level)
+        execution.restore(state)
+        assert isinstance(source.node, nodes.Source)
+        execution.push(source.node, [element])
+        [mark] = execution.output.marks
+        said += execution.output
+        offsets.append(dict(mark.offsets))
+        prefix = {each: [e for of, e in script[: len(offsets)] if of is each] for each in (s, t)}
+        assert offsets[-1] == {"s": len(prefix[s]), "t": len(prefix[t])}
+        assert sw.History.of(said, query.schema) == query.meaning(prefix)
+    without = Execution(query.node)
+    without.restore(state)
+    with pytest.raises(PlanError, match="not in the snapshot"):
+        Execution(query.node, level=level).restore(without.snapshot())
 
 
 def test_what_is_of_no_interest_any_more_would_be_missing_in_marked_states() -> None:

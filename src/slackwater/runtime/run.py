@@ -243,10 +243,22 @@ class Execution:
             self._dial,
             self.output.ignored,
             [replicas.remembered() for replicas in self._replicas.values()],
+            None if self._taken_in is None else dict(self._taken_in),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on, perhaps in another process, from where `snapshot` was taken of the same plan."""
+        """Go on, perhaps in another process, from where `snapshot` was taken of the same plan.
+
+        Marks go on counting what was taken in; of what was said, the output has what comes from now on.
+        """
+        if self._taken_in is not None:
+            if snapshot.taken_in is None:
+                raise PlanError(
+                    "how much had been taken in is not in the snapshot",
+                    detail="it was taken of a query that was opened without a level of consistency",
+                    hint="open it without a level, or with one from the beginning",
+                )
+            self._taken_in = dict(snapshot.taken_in)
         for edge, validator in zip(self.edges.values(), snapshot.edges, strict=True):
             edge.validator = validator
         self._dataflow.restore(snapshot.operators)
@@ -324,6 +336,8 @@ class Snapshot:
     """what is of no interest any more"""
     replicas: list[Entered] = field(default_factory=list)
     """of each replicated source"""
+    taken_in: dict[str, int] | None = None
+    """of each stream how many elements, where states are marked"""
 
 
 @dataclass(frozen=True, slots=True)
