@@ -19,7 +19,7 @@ from tests.laws import CASES, Case
 
 import slackwater as sw
 from slackwater.consistency import Clock
-from slackwater.errors import InvalidElement, PlanError
+from slackwater.errors import InvalidElement, InvalidStream, PlanError
 from slackwater.events import Element
 from slackwater.persistence import decode, encode
 from slackwater.plan import nodes
@@ -400,6 +400,44 @@ def test_promises_that_stand_together_count_one_by_one(by: Any) -> None:
             assert said.until(mark) == query.meaning({s: told[: mark.offsets["s"]]})
     halves = [running.output.until(Mark(said, {})).rows() for said in (0, 1, 5, 7, 8)]
     assert halves == [[], *[[(3, 1, 3)]] * 3, [(3, 1, 3), (9, 6, 9)]]
+
+
+@pytest.mark.parametrize("by", [*METHODS, None], ids=repr)
+def test_what_is_set_aside_counts_in_offsets_and_not_in_the_answer(by: Any) -> None:
+    """What breaks a rule is an element of its stream, and has a place in it."""
+    s = sw.stream({"k": int}, name="s")
+    query = s.distinct().union(s.aggregate(k=sw.sum("k")))
+    told = [
+        sw.insert(0, 9, k=1),
+        sw.adjust(3, 9, 4, k=7),
+        sw.insert(1, 9, k=2),
+        sw.cti(5),
+        sw.insert(2, 9, k=3),
+        sw.insert(6, 9, k=4),
+    ]
+    for seed in range(4):
+        if by is None:
+            running = query.open(level=sw.INPUT_PREFIX_CONSISTENT, on_invalid=sw.LEDGER)
+            for element in told:
+                running.push(s, [element])
+            out = running.output
+        else:
+            out = query.run({s: told}, batch=1, by=by, schedule=sw.Shuffled(seed), on_invalid=sw.LEDGER)
+        assert [entry.element for entry in out.ledger] == [told[1], told[4]]
+        assert out.marks[-1].offsets == {"s": 6}
+        log = Log.of(out, {s: told})
+        answer = answer_of(query, s, on_invalid=sw.LEDGER)
+        assert not anomalies(log, sw.INPUT_PREFIX_CONSISTENT, answer)
+        with pytest.raises(InvalidStream):
+            anomalies(log, sw.INPUT_PREFIX_CONSISTENT, answer_of(query, s))
+
+
+def test_what_does_not_fit_the_columns_is_no_element_of_a_stream() -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(1, 3, z=1), sw.insert(1, 3, k=1), sw.punctuation(20, q=3), sw.insert(3, 4, k=3)]
+    out = s.run({s: told}, batch=1, by=sw.Tokens(1), on_invalid=sw.LEDGER)
+    assert len(out.ledger) == 2
+    assert [mark.offsets["s"] for mark in out.marks] == [1, 2]
 
 
 def test_who_goes_on_from_a_snapshot_goes_on_counting() -> None:

@@ -26,6 +26,7 @@ from typing import SupportsIndex
 from slackwater.errors import InvalidStream, PlanError
 from slackwater.events import Batch, Element, Stream
 from slackwater.history import History
+from slackwater.ledger import Ledger
 from slackwater.levels import (
     INPUT_PREFIX_CONSISTENT,
     INPUT_PREFIX_UPDATE_COMPLETE,
@@ -33,9 +34,11 @@ from slackwater.levels import (
     UPDATE_COMPLETE,
     Level,
 )
+from slackwater.plan.consequences import Consequences
 from slackwater.plan.nodes import Source
 from slackwater.query import Query
 from slackwater.runtime import Output
+from slackwater.runtime.edge import RAISE, Edge, OnInvalid
 
 __all__ = ["Anomaly", "Log", "State", "anomalies", "answer_of", "every_state"]
 
@@ -110,9 +113,21 @@ class Anomaly:
     why: str
 
 
-def answer_of(query: Query, *sources: Query) -> Answer:
-    """What a query means, by the names of its streams."""
+def answer_of(query: Query, *sources: Query, on_invalid: OnInvalid = RAISE) -> Answer:
+    """What a query means, by the names of its streams.
+
+    With `sw.LEDGER` elements that break a rule are left out, as a query does that sets them aside: an
+    offset counts them, and the answer is that to the others.
+    """
     names = [_name(source) for source in sources]
+    consequences = Consequences(query.node)
+
+    def valid(source: Query, told: Sequence[Element]) -> Stream:
+        if on_invalid is RAISE:
+            return told
+        assert isinstance(source.node, Source), "inputs are given by the streams themselves"
+        edge = Edge(source.node, on_invalid, Ledger(), consequences)
+        return [element for batch in edge.admit(edge.read(told)) for element in batch]
 
     def answer(prefix: Prefix) -> History:
         if {*names} != prefix.keys():
@@ -121,7 +136,7 @@ def answer_of(query: Query, *sources: Query) -> Answer:
                 detail=f"the log: {', '.join(prefix)}; the answer: {', '.join(names)}",
                 hint="answer_of(query, stream, ...) with all its streams, by the names that the log has",
             )
-        return query.meaning({source: prefix[_name(source)] for source in sources})
+        return query.meaning({source: valid(source, prefix[_name(source)]) for source in sources})
 
     return answer
 
