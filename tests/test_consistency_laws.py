@@ -252,8 +252,10 @@ def test_what_a_short_memory_gives_up_is_missing_in_marked_states_as_it_is_when_
 )
 def test_levels_that_a_method_cannot_keep_are_refused(asked: dict[str, Any]) -> None:
     s = sw.stream({"k": int}, name="s")
-    with pytest.raises(PlanError):
+    with pytest.raises(PlanError) as refused:
         s.distinct().run({s: []}, **asked)
+    assert refused.value.detail
+    assert refused.value.hint
 
 
 def test_periods_that_are_none_are_refused() -> None:
@@ -279,6 +281,8 @@ def test_periods_that_are_none_are_refused() -> None:
         (lambda: sw.Adaptive(first=True), "whole numbers"),
         (lambda: sw.RoundRobin(0), "one batch or more"),
         (lambda: sw.RoundRobin("many"), "one batch or more"),  # type: ignore[arg-type]
+        (lambda: sw.Shuffled(None), "a whole number"),  # type: ignore[arg-type]
+        (lambda: sw.Shuffled([1]), "a whole number"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_that_are_none_are_refused_when_they_are_written(
@@ -308,6 +312,14 @@ def test_what_is_asked_of_a_run_is_looked_at_first(asked: dict[str, Any], fact: 
     s = sw.stream({"k": int}, name="s")
     with pytest.raises(PlanError, match=fact):
         s.distinct().run({s: []}, **asked)
+
+
+def test_a_mark_of_another_output_is_refused() -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(t, 9, k=t) for t in range(4)]
+    short, long = (s.run({s: each}, by=sw.Tokens(1)) for each in (told[:2], told))
+    with pytest.raises(PlanError, match="not a state of this output"):
+        short.until(long.marks[-1])
 
 
 def test_how_it_is_shown_may_be_written_as_a_word() -> None:

@@ -209,10 +209,16 @@ def method_for(level: Level | None, by: Method | None) -> tuple[Level, Method | 
     """
     if by is not None and not isinstance(by, Drain | Heeding | Tokens):
         raise PlanError(
-            f"{by!r} is not a way to keep a level", hint="sw.Drain(), sw.Heeding() or sw.Tokens(100)"
+            f"{by!r} is not a way to keep a level",
+            detail=f"it is of type {type(by).__name__}",
+            hint="sw.Drain(), sw.Heeding() or sw.Tokens(100)",
         )
     if level is NO_LEVEL and by is not None:
-        raise PlanError(f"{by!r} has no level to keep", hint="leave out by, or say which level")
+        raise PlanError(
+            f"{by!r} has no level to keep",
+            detail=f"level={level.value!r} is said beside it",
+            hint="leave out by, or say which level",
+        )
     if level is None:
         if by is None:
             return NO_LEVEL, None

@@ -112,7 +112,9 @@ class Output:
         """The changes, or the corrections, in one batch."""
         if not isinstance(told, Told):
             raise PlanError(
-                f"{told!r} is neither changes nor corrections", hint="sw.CHANGES or sw.CORRECTIONS"
+                f"{told!r} is neither changes nor corrections",
+                detail=f"it is of type {type(told).__name__}",
+                hint="sw.CHANGES or sw.CORRECTIONS",
             )
         is_correction = corrected(self._at_once())
         return self.as_batch().data().where(is_correction == (told is CORRECTIONS))
@@ -170,6 +172,13 @@ class Output:
                 break
             said.append(batch)
             left -= batch.elements
+        else:
+            if left:
+                raise PlanError(
+                    f"{mark} is not a state of this output",
+                    detail=f"it has {len(self)} elements",
+                    hint="a mark belongs to the output that has it in marks",
+                )
         return History.of(Batch.concat(said), disordered=self._disordered)
 
     def __iter__(self) -> Iterator[Element]:

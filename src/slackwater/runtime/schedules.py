@@ -168,6 +168,14 @@ class Shuffled:
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int:
+            raise PlanError(
+                "a seed is a whole number",
+                detail=f"seed={self.seed!r}",
+                hint="sw.Shuffled(7): the same throws every time",
+            )
+
     def begin(self) -> Turns:
         """The same throws for the same seed."""
         return _Throws(random.Random(self.seed))  # noqa: S311  nothing is kept secret by it
