@@ -144,6 +144,7 @@ def test_a_view_goes_on_after_a_restart_and_so_does_all_that_the_handle_knows(
             before.state_bytes,
         )
         assert listening.seen[0]["rows_out"] + figures["rows_out"] == before.rows_out
+        assert listening.seen[0]["taken_back"] + figures["taken_back"] == before.taken_back > 0
         with pytest.raises(sw.PlanError, match="not kept"):
             _ = first.output
 

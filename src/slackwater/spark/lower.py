@@ -26,7 +26,7 @@ from slackwater.plan.nodes import Source
 from slackwater.rows import Committed, Files, Unread
 from slackwater.spark.clock import batch_of_task
 from slackwater.spark.inputs import all_files, dispatching, dispatching_each, frame_of
-from slackwater.spark.news import ANSWER, ENTRIES, STANDING, news_parcel
+from slackwater.spark.news import ANSWER, ENTRIES, STANDING, entries_parcel, standing_parcel
 from slackwater.spark.receiving import Rewrites, Sink
 from slackwater.spark.workers import promptly, settle_in
 
@@ -65,11 +65,12 @@ def lowered(
     parcels: DataFrame = reduce(DataFrame.unionByName, dispatched)
     pickled: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
     for number in range(1, len(program.cut.stages) + 1):
-        run = _stage(number, pickled, settings)
-        if number == len(program.cut.stages):
+        is_last = number == len(program.cut.stages)
+        run = _stage(number, pickled, settings, is_last=is_last)
+        if is_last:
             run = _then(run, sink.in_tasks(program.schema))
         parcels = parcels.repartitionById(program.buckets, "bucket").mapInArrow(run, _COLUMNS)
-    return parcels.observe(OBSERVED, *_figures(len(program.cut.stages)))
+    return parcels.observe(OBSERVED, *_figures())
 
 
 def _dispatched(
@@ -92,30 +93,23 @@ def _dispatched(
             yield frame_of(spark, each).mapInArrow(task, _COLUMNS)
 
 
-def _figures(stages: int) -> Iterator[Column]:
+def _figures() -> Iterator[Column]:
     """What listeners of Spark get to see of a batch, from the parcels for the sink.
 
     As SQL: a column that is built of calls takes Spark's Python half a millisecond for each.
     """
 
-    def of_kind(kind: int) -> str:
-        return f"stage = {SINK} and feed = {kind}"
+    def total(column: str, kind: int) -> str:
+        return f"coalesce(sum(case when stage = {SINK} and feed = {kind} then {column} end), 0L)"
 
-    def told(name: str) -> str:
-        return f"cast(get_json_object(cast(data as string), '$.{name}') as bigint)"
-
-    def total(value: str, where: str) -> str:
-        return f"coalesce(sum(case when {where} then {value} end), 0L)"
-
-    standing, answer = of_kind(STANDING), of_kind(ANSWER)
-    last = f"{standing} and {told('stage')} = {stages}"
-    entries = "cast(json_array_length(cast(data as string)) as bigint)"
     figures = {
-        "taken_back": total(told("taken_back"), last),
-        **{name: total(told(name), standing) for name in ("rows_in", "state_rows", "state_bytes")},
-        "rows_out": total("rows", answer),
-        "settled_until": f"min(case when {answer} then promise end)",
-        "set_aside": total(entries, of_kind(ENTRIES)),
+        "taken_back": total("slowest", STANDING),
+        "rows_in": total("rows", STANDING),
+        "state_rows": total("stands_for", STANDING),
+        "state_bytes": total("latest", STANDING),
+        "rows_out": total("rows", ANSWER),
+        "settled_until": f"min(case when stage = {SINK} and feed = {ANSWER} then promise end)",
+        "set_aside": total("rows", ENTRIES),
     }
     for name, figure in figures.items():
         yield f.expr(f"{figure} as {name}")
@@ -131,7 +125,7 @@ def _then(run: Rewrites, more: Rewrites | None) -> Rewrites:
     return run if more is None else both
 
 
-def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
+def _stage(number: int, program: bytes, settings: Settings, *, is_last: bool) -> Rewrites:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle_in()
         context = TaskContext.get()
@@ -151,9 +145,9 @@ def _stage(number: int, program: bytes, settings: Settings) -> Rewrites:
         told = ask(settings.run, slot_of(bucket, settings.slots), asked)
         yield from told.rows
         origin = f"{number}/{bucket}"
-        news = [news_parcel(STANDING, origin, told.header["standing"])]
+        news = [standing_parcel(origin, told.header["standing"], is_last=is_last)]
         if told.header["entries"]:
-            news.append(news_parcel(ENTRIES, origin, told.header["entries"]))
+            news.append(entries_parcel(origin, told.header["entries"]))
         yield to_arrow([replace(each, now=now) for each in news])
 
     return run

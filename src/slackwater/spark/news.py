@@ -3,11 +3,17 @@
 Parcels for the sink are rows of the answer (ANSWER), what a bucket promises of payloads (PROMISED),
 entries of the ledger (ENTRIES), how a bucket stands (STANDING), or the names of files that a task has
 written for the sink (WRITTEN); these last three hold JSON.
+
+What Spark's listeners get to see of a batch it adds up itself, from columns that news have no other use
+for: in entries `rows` is how many they are; of a bucket, `rows` is how many came in, `stands_for` and
+`latest` how many it remembers and how many bytes they take, and `slowest` what the answer took back.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from slackwater.distributed.bucket import Standing
@@ -21,11 +27,13 @@ __all__ = [
     "STANDING",
     "WRITTEN",
     "entries_of",
+    "entries_parcel",
     "is_answer",
     "ledger_parcel",
     "names_of",
     "news_parcel",
     "standing_of",
+    "standing_parcel",
 ]
 
 ANSWER, ENTRIES, STANDING, WRITTEN = 0, 1, 2, 3
@@ -42,9 +50,25 @@ def news_parcel(kind: int, origin: str, content: Any) -> Parcel:
     return Parcel(SINK, 0, kind, origin, "", 0, data=json.dumps(content).encode())
 
 
+def entries_parcel(origin: str, written: list[Any]) -> Parcel:
+    """Entries of a ledger, as text."""
+    return replace(news_parcel(ENTRIES, origin, written), rows=len(written))
+
+
 def ledger_parcel(origin: str, ledger: Ledger) -> Parcel:
-    """What a ledger has, as text."""
-    return news_parcel(ENTRIES, origin, [entry.written() for entry in ledger])
+    """What a ledger has."""
+    return entries_parcel(origin, [entry.written() for entry in ledger])
+
+
+def standing_parcel(origin: str, standing: Mapping[str, Any], *, is_last: bool) -> Parcel:
+    """How a bucket stands, of the last stage or of one before."""
+    return replace(
+        news_parcel(STANDING, origin, standing),
+        rows=standing["rows_in"],
+        stands_for=standing["state_rows"],
+        latest=standing["state_bytes"],
+        slowest=standing["taken_back"] if is_last else 0,
+    )
 
 
 def entries_of(parcel: Parcel) -> list[Entry]:
