@@ -14,10 +14,11 @@ hopping   count and average by key in windows of 10 s every 2 s; 2,000,000 event
           them displaced by up to 5 s. Native: groupBy(window, key) with a watermark, in append mode.
 join      equal keys less than 30 s apart; 1,000,000 events a side, 100,000 keys, displaced as above.
           Native: the interval join of two streams with watermarks.
-cores     hopping on local[2] with two processors, and on local[1] with one; 16,000,000 events, so that
-          what a query costs whatever its rows does not hide what cores give.
+cores     hopping on local[2] with two processors, and on local[1] with one; of 2,000,000 events as
+          above, and of more, where what a query costs whatever its rows hides less of what cores give.
 trigger   what a trigger of 1,000 rows costs, by its parts, next to a native count by key.
-change    triggers of 1,000 rows with 10,000 and with 10,000,000 live events: time, and bytes written.
+change    triggers of 1,000 rows with 10,000 and with 10,000,000 live events: time, and bytes written. As
+          many come before those that count that the state is written once while these run.
 """
 
 from __future__ import annotations
@@ -364,22 +365,27 @@ def cores(console: Console, *, small: bool) -> None:
     Java, its workers and the keepers are processes of their own: where there are two cores, local[1]
     keeps both of them busy.
     """
-    number, files = (100_000, 4) if small else (16_000_000, 20)
-    table = events(number, 1_000, seed=1)
+    out = Table(title="hopping, settled, rows/s")
+    for column in ("events", "local[1] on one core", "local[2] on two", "times as much"):
+        out.add_column(column, justify="right")
+    for number in (100_000,) if small else (2_000_000, 8_000_000, 16_000_000):
+        one, two = _on_cores(number, files=4 if small else 20, turns=1 if small else 3)
+        out.add_row(f"{number:,}", f"{number / one:,.0f}", f"{number / two:,.0f}", f"{one / two:.2f}")
+    console.print(out)
+
+
+def _on_cores(number: int, files: int, turns: int) -> list[float]:
+    """The median of what it takes on one, and on two."""
     seen: dict[int, list[float]] = {1: [], 2: []}
     with scratch() as base:
-        write(base / "in", table, files)
-        for _ in range(1 if small else 3):
+        write(base / "in", events(number, 1_000, seed=1), files)
+        for _ in range(turns):
             for count, times in seen.items():
                 spawned = multiprocessing.get_context("spawn")
                 with ProcessPoolExecutor(1, mp_context=spawned) as process:
                     run = process.submit(_seconds_on, count, base / "in", max(1, files // TRIGGERS))
                     times.extend(run.result())
-    one, two = (statistics.median(times) for times in seen.values())
-    console.print(
-        f"hopping, settled: local[1] on one core {number / one:,.0f} rows/s, "
-        f"local[2] on two {number / two:,.0f} rows/s, {one / two:.2f} times as much"
-    )
+    return [statistics.median(times) for times in seen.values()]
 
 
 def _seconds_on(count: int, given: Path, per_batch: int) -> list[float]:
@@ -457,21 +463,22 @@ def _no(*_: object) -> None:
 
 def change(console: Console, *, small: bool) -> None:
     """The same triggers with little and with much in state."""
-    lives, triggers = ((1_000, 100_000), 10) if small else ((10_000, 10_000_000), 200)
+    lives, triggers, before = ((1_000, 100_000), 10, 2) if small else ((10_000, 10_000_000), 200, 60)
     out = Table(title=f"{triggers} triggers of 1,000 rows")
-    for column in ("live events", "mean ms", "median", "worst", "log bytes a trigger", "snapshots"):
+    for column in ("live events", "mean ms", "median", "worst", "log bytes a trigger", "states written"):
         out.add_column(column, justify="right")
     means: list[float] = []
     for live in lives:
         spark = session()
-        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(triggers + 10))
+        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(before + triggers + 10))
         with scratch() as base:
             random = np.random.default_rng(5)
+            number = live + (before + triggers) * 1_000
             whole = pl.DataFrame(
                 {
-                    "ts": pl.Series(np.arange(live + triggers * 1_000)).cast(pl.Datetime("us", "UTC")),
-                    "k": random.integers(0, live, live + triggers * 1_000),
-                    "v": random.integers(0, 1_000, live + triggers * 1_000),
+                    "ts": pl.Series(np.arange(number)).cast(pl.Datetime("us", "UTC")),
+                    "k": random.integers(0, live, number),
+                    "v": random.integers(0, 1_000, number),
                 }
             )
             fills = max(1, live // 1_000_000)
@@ -488,13 +495,13 @@ def change(console: Console, *, small: bool) -> None:
                 )
             )
             handle.process_all_available()
-            write(base / "in", whole[live:], triggers, first=fills)
+            write(base / "in", whole[live:], before + triggers, first=fills)
             handle.process_all_available()
             times = _durations(handle.spark_query, triggers)["triggerExecution"]
             log = base / "checkpoint" / "slackwater"
             sizes = {path: path.stat().st_size for path in log.rglob("*.parcels")}
-            last = [s for p, s in sizes.items() if int(p.name.split("-")[0]) >= fills]
-            snapshots = [p.stat().st_size for p in log.rglob("*.state")]
+            last = [s for p, s in sizes.items() if int(p.name.split("-")[0]) >= fills + before]
+            states = [p.stat().st_size for p in log.rglob("*.state")]
             handle.stop()
             means.append(statistics.mean(times))
             out.add_row(
@@ -503,7 +510,7 @@ def change(console: Console, *, small: bool) -> None:
                 f"{statistics.median(times):.0f}",
                 f"{max(times)}",
                 f"{sum(last) / triggers:,.0f}",
-                f"{len(snapshots)} of {sum(snapshots):,} bytes in all",
+                f"{len(states)} of {sum(states):,} bytes in all",
             )
         spark.stop()
     console.print(out)
