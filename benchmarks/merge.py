@@ -60,8 +60,10 @@ def throughput(report: Report) -> list[Trend]:
         ):
             turns = []
             for _ in range(TURNS + 2):
+                # of either the best of three: what comes first finds nothing in the processor's caches
                 seconds = min(_seconds(peer) for _ in range(3))
-                turns.append((measure(work, name.split(",")[0]).seconds / seconds, seconds))
+                own = min(measure(work, name.split(",")[0]).seconds for _ in range(3))
+                turns.append((own / seconds, seconds))
             multiple, seconds = sorted(turns)[len(turns) // 2]
             rows = sum(piece.rows.rows for _, piece in work)
             table.append(

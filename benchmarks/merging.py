@@ -285,7 +285,9 @@ class Measured:
 def measure(
     script: Script, name: str, *, looks: int = 0, policy: sw.MergePolicy | None = None
 ) -> Measured:
-    """One run; compiled code is loaded before."""
+    """One run; compiled code is loaded before, and no garbage is looked for meanwhile."""
+    gc.collect()
+    gc.disable()
     inputs = 1 + max(port for port, _ in script)
     schema = script[0][1].rows.schema
     warm, some = Merging(schema, inputs, name, policy), script[0][1].rows
@@ -295,7 +297,6 @@ def measure(
     merging = Merging(schema, inputs, name, policy)
     look_at = {len(script) * (look + 1) // looks - 1 for look in range(looks)}
     seconds, most, inserts, adjusts = 0.0, 0, 0, 0
-    gc.collect()
     for turn, (port, piece) in enumerate(script):
         start = time.process_time()
         said = merging.push(port, piece)
@@ -305,6 +306,7 @@ def measure(
             inserts, adjusts = inserts + fresh, adjusts + rows.rows - fresh
         if turn in look_at:
             most = max(most, merging.bytes)
+    gc.enable()
     return Measured(sum(piece.rows.rows for _, piece in script), seconds, most, inserts, adjusts)
 
 

@@ -275,7 +275,7 @@ class Batch:
 
     @classmethod
     def inserts(cls, vs: Times, ve: Times, payload: pl.DataFrame) -> Batch:
-        """A batch of inserts only."""
+        """A batch of inserts only: that these columns are one is kept, and saves work."""
         return cls(vs, vs, ve, payload)
 
     @classmethod
@@ -306,8 +306,15 @@ class Batch:
     @property
     def is_insert(self) -> npt.NDArray[np.bool_]:
         """Which rows create their event."""
+        if self.only_inserts:
+            return np.ones(len(self.vs), dtype=np.bool_)
         is_insert: npt.NDArray[np.bool_] = self.old_ve == self.vs
         return is_insert
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether all rows are known to create their event, without a look at them."""
+        return self.old_ve is self.vs
 
     @property
     def taken_back(self) -> int:
@@ -346,16 +353,22 @@ class Batch:
         chosen = column_of("", mask)
         columns = [column.filter(chosen) for column in self.payload.get_columns()]
         payload = framed(columns, len(rows))
-        return Batch(self.vs[rows], self.old_ve[rows], self.new_ve[rows], payload, controls)
+        vs = self.vs[rows]
+        old_ve = vs if self.only_inserts else self.old_ve[rows]
+        return Batch(vs, old_ve, self.new_ve[rows], payload, controls)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Batch:
         """These data rows, in that order, without control elements."""
-        return Batch(self.vs[rows], self.old_ve[rows], self.new_ve[rows], taken(self.payload, rows))
+        vs = self.vs[rows]
+        old_ve = vs if self.only_inserts else self.old_ve[rows]
+        return Batch(vs, old_ve, self.new_ve[rows], taken(self.payload, rows))
 
     def slice(self, start: int, stop: int) -> Batch:
         """The data rows from start to stop, without control elements."""
         payload = self.payload.slice(start, max(0, stop - start))
-        return Batch(self.vs[start:stop], self.old_ve[start:stop], self.new_ve[start:stop], payload)
+        vs = self.vs[start:stop]
+        old_ve = vs if self.only_inserts else self.old_ve[start:stop]
+        return Batch(vs, old_ve, self.new_ve[start:stop], payload)
 
     def checked(self) -> Batch:
         """The batch, if every row is one that an element could be; for batches made by hand."""
@@ -423,9 +436,11 @@ class Batch:
         if len(full) == 1:
             [only] = full
             return Batch(only.vs, only.old_ve, only.new_ve, only.payload, tuple(controls))
+        vs = np.concatenate([b.vs for b in full])
+        only_inserts = all(b.only_inserts for b in full)
         return Batch(
-            np.concatenate([b.vs for b in full]),
-            np.concatenate([b.old_ve for b in full]),
+            vs,
+            vs if only_inserts else np.concatenate([b.old_ve for b in full]),
             np.concatenate([b.new_ve for b in full]),
             stacked([b.payload for b in full]),
             tuple(controls),

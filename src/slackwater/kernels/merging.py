@@ -38,14 +38,24 @@ ENDS, LACKS, HAS = 0, 1, 2
 
 
 @njit(cache=True)
-def first_out_of_order(starts, old_ends, last, strictly):
+def first_out_of_order(starts, old_ends, only_inserts, last, strictly):
     """The first row that is no insert, or starts before the one before (strictly: or with it); or -1."""
-    step = 1 if strictly and last > BEGIN else 0
+    step = np.int64(1 if strictly else 0)
+    first = 1 if strictly and last > BEGIN else 0
+    # most often there is none, and several at a time can be looked at if nobody asks after each
+    wrong = np.int64(len(starts) > 0 and starts[0] < last + first)
+    if not only_inserts:
+        for i in range(len(starts)):
+            wrong |= old_ends[i] ^ starts[i]
+    for i in range(1, len(starts)):
+        wrong |= np.int64(starts[i] < starts[i - 1] + step)
+    if wrong == 0:
+        return -1
     for i in range(len(starts)):
-        if old_ends[i] != starts[i] or starts[i] < last + step:
+        if old_ends[i] != starts[i] or starts[i] < last + first:
             return i
-        last, step = starts[i], 1 if strictly else 0
-    return -1
+        last, first = starts[i], step
+    raise AssertionError("one of them is wrong")
 
 
 @njit(cache=True)

@@ -134,7 +134,7 @@ class InOrder:
     def _require(self, state: State, inputs: Inputs, port: int, rows: Batch) -> None:
         """Inserts in the order of their starts; else it is not what the input was known to be."""
         strictly = self.algorithm == "R0"
-        row = first_out_of_order(rows.vs, rows.old_ve, state.last[port], strictly)
+        row = first_out_of_order(rows.vs, rows.old_ve, rows.only_inserts, state.last[port], strictly)
         if row >= 0:
             [element] = rows.slice(row, row + 1)
             name = "strictly_increasing" if strictly else "ordered"
