@@ -11,7 +11,8 @@ found here.
     python -m benchmarks.consistency --figures DIRECTORY
 
     5a  distances between consistent states that heeding finds
-    5b  latency, delay and cumulative latency by the period of tokens; the period that is adapted
+    5b  latency, delay and cumulative latency by the period of tokens; the period that is adapted. Time is
+        counted in turns (turns.py), so that a run is the same whatever else the machine does
     6   throughput, latency and memory of four queries: no control, heeding (counted, scanned), tokens
     bank  1,000,000 transactions of examples/bank.py, every state that is shown
 
@@ -26,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import time
 import tracemalloc
 from collections import deque
 from collections.abc import Callable
@@ -34,7 +34,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -44,6 +43,7 @@ from rich.console import Console
 
 import slackwater as sw
 from benchmarks.report import Report, Trend, yes
+from benchmarks.turns import CountedTime, MeasuringTime, Taken, WorkingTime
 from slackwater.events import Batch
 from slackwater.levels import Method, method_for
 from slackwater.plan.nodes import Source
@@ -58,6 +58,8 @@ SPARSE = 5_000
 TURNS = 5
 LOAD = 0.8
 """of what the system can take, for Figure 5(a)"""
+TOO_MUCH = 1.05
+"""for Figure 5(b), times what the system can do, is what there is to do with a token for each arrival"""
 SELDOM = 100.0
 """arrivals a second, so few that each is worked off before the next one comes"""
 
@@ -113,70 +115,61 @@ class Measured:
         return mean(self.latencies)
 
 
-@dataclass
-class WorkingTime:
-    """A clock that goes on while this process works, and is put forward when it has nothing to do.
-
-    What others do on this machine takes no time by it.
-    """
-
-    skipped: float = 0.0
-
-    def __call__(self) -> float:
-        return time.process_time() + self.skipped
-
-    def wait_until(self, then: float) -> None:
-        """Nothing happens before that."""
-        self.skipped += max(0.0, then - self())
-
-
 def measure(
-    query: sw.Query, told: dict[sw.Query, Batch], by: Method | None, rate: float | None = None
+    query: sw.Query,
+    told: dict[sw.Query, Batch],
+    by: Method | None,
+    rate: float | None = None,
+    clock: WorkingTime | CountedTime | None = None,
 ) -> Measured:
     """One arrival at a time; what comes out is shown at once.
 
     All is there from the beginning, or so many arrivals come in each second of work, evenly.
     """
     level, by = method_for(None, by)
-    clock = WorkingTime()
-    controlled = Controlled(query.node, level=level, by=by, show=sw.MARKED, clock=clock)
+    clock = clock or WorkingTime()
+    controlled = Controlled(
+        query.node, level=level, by=by, show=sw.MARKED, schedule=clock.schedule, clock=clock.asked
+    )
     pieces = [
         (source_of(stream), piece)
         for some in zip(*(batch.split(1) for batch in told.values()), strict=True)
         for stream, piece in zip(told, some, strict=True)
     ]
     waiting = deque(pieces)
-    begun = clock()
+    begun = clock.now()
     if rate is None:
         while waiting:
             controlled.offer(*waiting.popleft())
         come: deque[float] = deque()
     else:
         come = deque((np.arange(len(pieces)) / rate).tolist())
-    offering = clock() - begun
+    offering = clock.now() - begun
     batches, seen = controlled.output.batches, 0
     columns = ["ab"[[*told].index(stream)] for stream in map(query_of(told), controlled.sources)]
     entered: list[list[float]] = [[] for _ in columns]
     said: list[float] = []
     gc.collect()
     gc.disable()
-    begun = clock()
+    begun = clock.now()
     while True:
-        while come and come[0] <= clock() - begun:
+        while come and come[0] <= clock.now() - begun:
             come.popleft()
             controlled.offer(*waiting.popleft())
-        if not controlled.step():
+        works = controlled.step()
+        clock.over()
+        if not works:
             if not come:
                 break
             clock.wait_until(begun + come[0])
-        now = clock()
+        now = clock.now()
         for place, count in enumerate(controlled.let_in):
             entered[place] += [now] * (count - len(entered[place]))
         while seen < len(batches):
             said += [now] * batches[seen].rows
             seen += 1
     controlled.run_until_quiet()
-    seconds = clock() - begun
+    seconds = clock.now() - begun
     working = seconds - clock.skipped
     gc.enable()
     needed = np.zeros(len(said))
@@ -202,19 +195,11 @@ def capacity(query: sw.Query, told: dict[sw.Query, Batch]) -> float:
     return sum(batch.rows for batch in told.values()) / (run.seconds + run.offering)
 
 
-def halfway(query: sw.Query, told: dict[sw.Query, Batch]) -> tuple[float, float]:
-    """Arrivals a second between what it takes with a token for each, and with tokens far apart.
-
-    An arrival is meant that finds nothing on its way. And how much of the latter that is.
-    """
-    count = sum(batch.rows for batch in told.values())
-
-    def takes(period: int) -> float:
-        turns = [measure(query, told, sw.Tokens(period), SELDOM).working for _ in range(3)]
-        return median(turns) / count
-
-    most, least = takes(1), takes(PERIODS[-1])
-    return 2 / (most + least), 2 * least / (most + least)
+def taken(query: sw.Query, told: dict[sw.Query, Batch]) -> Taken:
+    """What turns take, when arrivals come seldom and every seventh has a token behind it."""
+    clock = MeasuringTime()
+    measure(query, told, sw.Tokens(7), SELDOM, clock)
+    return clock.taken()
 
 
 def query_of(told: dict[sw.Query, Batch]) -> Callable[[Source], sw.Query]:
@@ -269,28 +254,33 @@ def figure_5b(report: Report) -> list[Trend]:
     # so long that a period is judged some twenty times in the half that counts
     query, told = queries()["Q3"], events(6 * report.elements, SPARSE)
     measure(query, events(report.elements // 4, SPARSE), None)
-    rate, load = halfway(query, events(report.elements // 2, SPARSE))
+    turns = taken(query, events(report.elements, SPARSE))
+    rate = TOO_MUCH / (turns.arrival + turns.token)
     # of each period at least a few whole ones
     periods = [period for period in PERIODS if 8 * period <= 12 * report.elements]
-    found: dict[int, list[Measured]] = {period: [] for period in (*periods, ADAPTED)}
-    for turn in range(3):
-        for period in found if turn % 2 else reversed(found):
-            every = sw.Adaptive() if period == ADAPTED else period
-            found[period].append(measure(query, told, sw.Tokens(every), rate))
+    found: dict[int, list[Measured]] = {
+        period: [
+            measure(query, told, sw.Tokens(period or sw.Adaptive()), rate, CountedTime(turns, seed))
+            for seed in range(3 if period else 5)
+        ]
+        for period in (*periods, ADAPTED)
+    }
 
-    def over(period: int, what: Callable[[Beat], float], how: Callable[[Any], float] = median) -> float:
-        # the first half meets half a window or finds its period, the last may be of a part of a period
-        return how(
-            [how([what(beat) for beat in run.beats[len(run.beats) // 2 : -1]]) for run in found[period]]
-        )
+    def over(period: int, what: Callable[[Beat], float]) -> float:
+        """For the median of events, in the median of runs."""
+        return median(_for_events(_second_half(run.beats), what) for run in found[period])
 
     latency = {p: over(p, lambda beat: beat.latency) for p in periods}
-    most = {p: over(p, lambda beat: beat.latency, max) for p in periods}
+    most = {
+        p: median(max(beat.latency for beat in _second_half(run.beats)) for run in found[p])
+        for p in periods
+    }
     delay = {p: over(p, lambda beat: beat.delay) for p in periods}
     cumulative = {p: over(p, lambda beat: beat.cumulative) for p in periods}
     best = min(periods, key=lambda p: cumulative[p])
     reached = over(ADAPTED, lambda beat: beat.cumulative)
     settled = over(ADAPTED, lambda beat: beat.period)
+    each = [_for_events(_second_half(run.beats), lambda beat: beat.cumulative) for run in found[ADAPTED]]
     base = cumulative[best]
     report.table(
         "5b  by period of tokens, as multiples of the lowest cumulative latency",
@@ -308,7 +298,8 @@ def figure_5b(report: Report) -> list[Trend]:
     )  # fmt: skip
     valley = cumulative[periods[0]] > 1.2 * base and cumulative[periods[-1]] > 1.2 * base
     return [
-        Trend("5b", "", f"the load is {load:.2f} of what it takes with tokens far apart"),
+        Trend("5b", "", f"a token takes {turns.token / turns.arrival:.2f} of what an arrival does; "
+              f"the load is {rate * turns.arrival:.2f} without tokens"),
         Trend("5b", "latency falls with the period",
               f"{latency[1] / latency[periods[-1]]:.2f} times as long with 1 as with {periods[-1]}",
               latency[1] > latency[periods[-1]]),
@@ -316,8 +307,25 @@ def figure_5b(report: Report) -> list[Trend]:
               f"lowest at {best}; {cumulative[periods[0]] / base:.2f} times that at 1, "
               f"{cumulative[periods[-1]] / base:.2f} at {periods[-1]}", valley),
         Trend("5b", "adapted (limit 1.2)",
-              f"{reached / base:.2f} of the lowest, at {settled:.0f} elements", reached <= 1.2 * base),
+              f"{reached / base:.2f} of the lowest, at {settled:.0f} elements ("
+              + ", ".join(f"{one / base:.2f}" for one in each) + ")", reached <= 1.2 * base),
     ]  # fmt: skip
+
+
+def _second_half(beats: list[Beat]) -> list[Beat]:
+    """The first half meets half a window or finds its period, the last may be of a part of a period."""
+    return beats[len(beats) // 2 : -1]
+
+
+def _for_events(beats: list[Beat], what: Callable[[Beat], float]) -> float:
+    """The median over events: of a token as many as it has behind it."""
+    found = sorted((what(beat), beat.period) for beat in beats)
+    left = sum(events for _, events in found) / 2
+    for value, events in found:
+        left -= events
+        if left <= 0:
+            return value
+    raise AssertionError("there are some")
 
 
 # Figure 6

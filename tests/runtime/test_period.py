@@ -175,3 +175,31 @@ def test_it_keeps_its_limits() -> None:
     for turn in range(2_000):
         _hear(period, rng.random(), turn if turn % 500 < 200 else 0)
         assert 3 <= period.now <= 9
+
+
+def test_where_a_stride_was_too_far_a_shorter_one_is_tried_on_the_same_side() -> None:
+    """Lowest at 2, beside a cliff; from 4 the way down looks long, and 1 is what is tried first."""
+    period = Period(sw.Adaptive(first=4))
+    tried = []
+    while period.centre != 2:
+        if not tried or tried[-1] != period.now:
+            tried.append(period.now)
+        latency = 100.0 if period.now == 1 else 0.1
+        period.hear(Beat(period.now, latency, period.now), 0, period.turn)
+    assert tried == [4, 1, 4, 2]
+
+
+@pytest.mark.parametrize("looks", [1, 3])
+def test_a_centre_that_is_worse_for_a_while_stays_where_it_is(looks: int) -> None:
+    """No more comes than before: so it was chance."""
+    period = Period(sw.Adaptive(first=64))
+    while not (period.pause and period.now == period.centre == 64):
+        _hear(period, _valley(period.now, 64))
+    per_look = 6
+    for _ in range(looks * per_look):
+        if period.now == 64:
+            # as many come as before
+            period.hear(Beat(64, 1.5, 0.5), 0, period.turn)
+    for _ in range(100):
+        assert period.centre == 64
+        _hear(period, _valley(period.now, 64))

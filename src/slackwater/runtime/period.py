@@ -6,16 +6,19 @@ system does not keep up. The way down is felt for. One period is known to be goo
 is tried beside it, and becomes the centre if it is better. As long as that is so the next one lies
 further in the same direction; else the centre is judged again, for loads change, and then its other
 side. When both sides are worse steps become small, and are taken less often, but they do not end, for
-the bottom may move.
+the bottom may move. Where the way down is long steps are twice as wide; if such a one was too far, a
+shorter one is tried on the same side.
 
 Only tokens that entered under a period say something of it. It is judged by the later half of them,
-since the earlier ones wait for what the period before has left behind.
+since the earlier ones wait for what the period before has left behind. Queues are long by chance, too:
+what is known of a centre is a mean of all looks at it, in which the latest counts half, and one that is
+much worse all at once is believed to be so when more comes than before, or when it stays so.
 
 Three things keep a bad trial from being dear:
 
-- It ends with the third token in a row that takes much longer than the centre's. If it was of a shorter
-  period, none that is as short is tried for a while, the longer the more often that happens, unless less
-  comes in meanwhile.
+- It ends when some tokens in a row take much longer than the centre's: three, or as many as have some
+  thirty elements between them. If it was of a shorter period, none that is as short is tried for a
+  while, the longer the more often that happens, unless less comes in meanwhile.
 - What it leaves behind is worked off before the centre is judged again.
 - When work piles up at the centre itself, the centre is too short: it doubles, at least. Until what has
   piled up is worked off there is a token for every quarter of it: fewer would wait for each other, more
@@ -52,8 +55,11 @@ _BETTER = 0.97
 """where steps are short, a period is better if it is by so much"""
 _SAME, _OTHER = 1.05, 1.3
 """so many times as long is as long as before; or the load is another"""
-_MUCH, _BAD = 1.5, 3
-"""times the centre's latency, and tokens in a row, by which a trial ends"""
+_DOUBTS = 4
+"""looks in a row at a centre that is much worse, while no more comes than before, until that counts"""
+_MUCH, _BAD, _BAD_ELEMENTS = 1.5, 3, 32
+"""times the centre's latency, and tokens in a row, by which a trial ends; and the elements between them,
+at least: tokens that are close to each other wait for the same things"""
 _REST = 7
 """how often at most the centre is judged between two trials"""
 _BARRED = 4, 16
@@ -94,6 +100,10 @@ class Period:
     """from the centre to what is tried next"""
     worse: int = 0
     """sides of the centre that were found to be"""
+    strides: bool = True
+    """whether what is tried next may be twice as far away as a wide step"""
+    doubts: int = 0
+    """how often in a row the centre has looked much worse, which may be chance"""
     pause: int = 0
     """how often the centre is judged between two trials"""
     paused: int = 0
@@ -106,6 +116,8 @@ class Period:
     bar: int = _BARRED[0]
     pace: float = 0.0
     """elements a second that have come"""
+    pace_here: float = 0.0
+    """... when the centre was judged to be what it is"""
     pace_then: float = 0.0
     """... when that was found to be too short"""
     piled: float | None = None
@@ -133,9 +145,10 @@ class Period:
 
     def _is_bad(self, heard: Sequence[tuple[Beat, int]]) -> bool:
         """Whether a trial can be given up."""
-        if self.now == self.centre or self.cost is None or len(heard) < _BAD:
+        enough = max(_BAD, ceil(_BAD_ELEMENTS / self.now))
+        if self.now == self.centre or self.cost is None or len(heard) < enough:
             return False
-        return all(beat.cumulative > _MUCH * self.cost for beat, _ in heard[-_BAD:])
+        return all(beat.cumulative > _MUCH * self.cost for beat, _ in heard[-enough:])
 
     def _look_at(self, heard: Sequence[tuple[Beat, int]]) -> None:
         """Enough of one period."""
@@ -217,13 +230,19 @@ class Period:
                 self._give_way(waiting)
                 return
         self.barred = max(0, self.barred - 1)
-        if self.cost is not None and cost > known * _OTHER:
+        if cost > known * _OTHER and self.cost is not None:
+            self.doubts += 1
+            if self.doubts < _DOUBTS and self.pace_here / _OTHER < self.pace < self.pace_here * _OTHER:
+                return
             self._is_new_here()
             self.step = 1 / _WIDE if is_long else _WIDE
         elif self.cost is not None and cost < known / _OTHER:
             self._is_new_here()
             self._lift_bar()
-        self.cost, self.usual = cost, waiting
+        elif self.cost is not None:
+            cost, waiting = (known + cost) / 2, (self.usual + waiting) / 2
+        self.doubts = 0
+        self.cost, self.usual, self.pace_here = cost, waiting, self.pace
         if self.paused:
             self.paused -= 1
         else:
@@ -233,7 +252,7 @@ class Period:
         """What was tried is better."""
         if not self.worse:
             self.step = _WIDE if self.step > 1 else 1 / _WIDE
-        self.centre, self.cost, self.usual = self.now, cost, waiting
+        self.centre, self.cost, self.usual, self.pace_here = self.now, cost, waiting, self.pace
         self._is_new_here()
         self._go(self._next(is_long=is_long))
 
@@ -241,16 +260,21 @@ class Period:
         """What was tried is worse, or much worse."""
         if dear and self.now < self.centre:
             self._bar()
-        self.worse += 1
-        factor = _WIDE if self.worse == 1 else _NARROW
-        self.step = 1 / factor if self.step > 1 else factor
-        if self.worse % 2 == 0:
-            self.pause = self.paused = min(_REST, 2 * self.pause + 1)
+        if self.now * _WIDE < self.centre:
+            # too far: what is nearer may be better all the same
+            self.strides = False
+        else:
+            self.worse += 1
+            factor = _WIDE if self.worse == 1 else _NARROW
+            self.step = 1 / factor if self.step > 1 else factor
+            if self.worse % 2 == 0:
+                self.pause = self.paused = min(_REST, 2 * self.pause + 1)
         self.left = inf
         self._go(self.centre)
 
     def _is_new_here(self) -> None:
         self.worse = self.pause = self.paused = 0
+        self.strides, self.doubts = True, 0
 
     def _bar(self) -> None:
         again = self.now == self.too_short
@@ -263,7 +287,7 @@ class Period:
     def _next(self, *, is_long: bool) -> int:
         """What to try beside the centre; the centre itself if there is nothing."""
         for _ in range(2):
-            wide = self.step / 2 if is_long and self.step < 1 else self.step
+            wide = self.step / 2 if is_long and self.strides and self.step < 1 else self.step
             period = self._beside(self.centre, wide)
             if period < self.centre:
                 period = min(max(period, self._least), self.centre)
