@@ -11,8 +11,8 @@ found here.
     python -m benchmarks.consistency --figures DIRECTORY
 
     5a  distances between consistent states that heeding finds
-    5b  latency, delay and cumulative latency by the period of tokens; the period that is adapted. Time is
-        counted in turns (turns.py), so that a run is the same whatever else the machine does
+    5b  latency, delay and cumulative latency by the period of tokens; the period that is adapted. Time
+        is counted in turns (turns.py), so that a run is the same whatever else the machine does
     6   throughput, latency and memory of four queries: no control, heeding (counted, scanned), tokens
     bank  1,000,000 transactions of examples/bank.py, every state that is shown
 

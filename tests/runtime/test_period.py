@@ -180,7 +180,7 @@ def test_it_keeps_its_limits() -> None:
 def test_where_a_stride_was_too_far_a_shorter_one_is_tried_on_the_same_side() -> None:
     """Lowest at 2, beside a cliff; from 4 the way down looks long, and 1 is what is tried first."""
     period = Period(sw.Adaptive(first=4))
-    tried = []
+    tried: list[int] = []
     while period.centre != 2:
         if not tried or tried[-1] != period.now:
             tried.append(period.now)
