@@ -32,6 +32,7 @@ from slackwater.distributed.parcels import SINK, From, Parcel, from_arrow, in_or
 from slackwater.distributed.tokens import Token
 from slackwater.errors import PlanError
 from slackwater.events import Batch
+from slackwater.identity import with_one_zero
 from slackwater.plan.nodes import Node
 from slackwater.punctuations import Punctuation, is_of_payloads
 from slackwater.rows import changelog
@@ -277,9 +278,14 @@ def _as_json(key: tuple[str, ...], rows: Batch, promise: int) -> tuple[list[byte
     keys: list[bytes | None] = [None] * frame.height
     if key:
         # a promise is of all keys
-        lines: list[bytes | None] = [*_lines(frame.select(key))]
+        lines: list[bytes | None] = [*_key_lines(frame.select(key))]
         keys = [*lines[: rows.rows], *([None] * (frame.height - rows.rows))]
     return keys, _lines(frame)
+
+
+def _key_lines(keys: pl.DataFrame) -> list[bytes]:
+    """What is the same key, in the same bytes."""
+    return _lines(keys.with_columns(map(with_one_zero, keys.get_columns())))
 
 
 def _lines(frame: pl.DataFrame) -> list[bytes]:
@@ -290,21 +296,27 @@ def _lines(frame: pl.DataFrame) -> list[bytes]:
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
     )
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
-    finite = all(frame[name].is_finite().fill_null(True).all() for name in floats)
-    if finite:
-        # as bytes: a text would also be split at characters that JSON leaves as they are, such as U+2028
-        return frame.write_ndjson().encode().splitlines()
-    # polars would write null
-    exact = [json.loads(line) for line in frame.drop(floats).write_ndjson().encode().splitlines()]
-    numbers = frame.select(floats).rows(named=True)
-    names = frame.columns
-    both = (
-        {**row, **{n: _number_text(v) for n, v in own.items()}}
-        for row, own in zip(exact, numbers, strict=True)
-    )
-    return [
-        json.dumps({name: row[name] for name in names}, separators=(",", ":")).encode() for row in both
-    ]
+    finite = (pl.col(name).is_finite().fill_null(True) for name in floats)
+    odd = frame.select(~pl.all_horizontal(*finite)).to_series() if floats else pl.Series([False])
+    if not odd.any():
+        return _plain_lines(frame)
+    # polars would write null; how a row is written does not depend on the others, for it may be a key
+    lines = iter(_plain_lines(frame.filter(~odd)))
+    odd_lines = iter(_odd_lines(frame.filter(odd), floats))
+    return [next(odd_lines if is_odd else lines) for is_odd in odd]
+
+
+def _plain_lines(frame: pl.DataFrame) -> list[bytes]:
+    # as bytes: a text would also be split at characters that JSON leaves as they are, such as U+2028
+    return frame.write_ndjson().encode().splitlines()
+
+
+def _odd_lines(frame: pl.DataFrame, floats: Sequence[str]) -> Iterator[bytes]:
+    exact = map(json.loads, _plain_lines(frame.drop(floats)))
+    for row, own in zip(exact, frame.select(floats).rows(named=True), strict=True):
+        whole = {**row, **{name: _number_text(value) for name, value in own.items()}}
+        told = {name: whole[name] for name in frame.columns}
+        yield json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _number_text(value: float | None) -> float | str | None:
@@ -316,7 +328,7 @@ def _number_text(value: float | None) -> float | str | None:
 def _as_view(key: tuple[str, ...], rows: Batch, promise: int) -> tuple[list[bytes], list[bytes | None]]:
     """The rows that are now the latest of their keys, and no value for keys that have none."""
     changes = upserts_of(rows, key)
-    keys = _lines(pl.concat([changes.upserts.select(key), changes.deletes.select(key)]))
+    keys = _key_lines(pl.concat([changes.upserts.select(key), changes.deletes.select(key)]))
     return keys, [*_lines(changes.upserts), *([None] * changes.deletes.height)]
 
 
