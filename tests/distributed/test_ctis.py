@@ -133,3 +133,22 @@ def test_where_the_order_is_not_known_it_holds_behind_the_batch() -> None:
     late = Dispatch(program.targets(source), 1, "0", ordered=False)
     with pytest.raises(sw.InvalidStream, match="breaks the promise"):
         bucket.step([*late.rows("0", "", sw.Batch.of([sw.insert(2, 9, k=3)])), *late.end()], now=0)
+
+
+def test_repeated_records_of_a_disordered_source_are_dropped() -> None:
+    """They come to one bucket, which also knows what was there before when it is built again."""
+    program = program_of(disordered.finalize("inf").node, buckets=1)
+    [source] = program.sources
+    table = pl.DataFrame({"kind": "insert", "vs": [1, 2], "ve": 9, "k": [1, 2], BY: 7, TAG: [0, 1]})
+    said = []
+    bucket = Bucket(program, 1, 0)
+    for number in range(3):
+        offsets = pl.Series(OFFSET, [2 * number, 2 * number + 1])
+        batch = sw.from_dataframe(table.with_columns(offsets), vs="vs", ve="ve", kind="kind")
+        sending = Dispatch(program.targets(source), 1, "0", ordered=True)
+        answer = bucket.step([*sending.rows("t/0", "", batch), *sending.end()], now=0)
+        said.append(sum(parcel.rows for parcel in answer.parcels))
+        remembered = bucket.remembered()
+        bucket = Bucket(program, 1, 0)
+        bucket.restore(remembered)
+    assert said == [2, 0, 0]

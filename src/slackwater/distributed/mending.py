@@ -1,14 +1,15 @@
 """Mending: disordered sources, brought into order one partition at a time, before anything is spread.
 
 An external cti counts the elements of one partition. So the elements of a partition go to one bucket, as
-they came; there every partition has a Finalize of its own (operators/mend.py). What leaves is a valid
-stream with promises, still by partition: to the stages that read it, it is the source.
+they came. There those that were here before are left out (repeats.py), and every partition has a
+Finalize of its own (operators/mend.py). What leaves is a valid stream with promises, still by partition:
+to the stages that read it, it is the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from slackwater.admission import Admission
@@ -16,6 +17,7 @@ from slackwater.consistency import Dial
 from slackwater.distributed.ctis import kept
 from slackwater.distributed.parcels import From, Parcel, bucket_of
 from slackwater.distributed.program import Program
+from slackwater.distributed.repeats import Repeats
 from slackwater.events import Batch, Control
 from slackwater.ledger import Ledger
 from slackwater.operators import Now
@@ -41,6 +43,7 @@ class Partition:
     """what it has promised, mended"""
     told: int
     """what its own ctis have promised"""
+    repeats: Repeats
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class _AtWork:
     edge: Edge
     promised: int = BEGIN
     told: int = BEGIN
+    repeats: Repeats = field(default_factory=Repeats)
 
 
 class Mended(NamedTuple):
@@ -98,7 +102,7 @@ class Mender:
         schema = entrance.schema
         patterns = [parcel.promises(schema) for parcel in parcels]
         parts = (
-            (parcel.batch(schema) if parcel.rows else Batch.empty(schema), [*parcel.ctis, *promises])
+            (self._fresh(origin, at_work, parcel), [*parcel.ctis, *promises])
             for parcel, promises in zip(parcels, patterns, strict=True)
         )
         rows = kept(at_work.edge, Promises(at_work.told), parts)
@@ -123,6 +127,13 @@ class Mender:
         out = Batch.concat([Batch.empty(self.node.schema), *(batch.data() for batch in said)])
         latest = max([parcel.latest for parcel in parcels], default=BEGIN)
         return Mended(origin, out, promised, From(origin, at_work.promised, latest, now=self._now()))
+
+    def _fresh(self, origin: str, at_work: _AtWork, parcel: Parcel) -> Batch:
+        """The rows that have not been here before."""
+        schema = self._entrance.schema
+        if not parcel.rows:
+            return Batch.empty(schema)
+        return at_work.repeats.without(origin, *parcel.tagged(schema))
 
     def _opened(self) -> _AtWork:
         program = self._program
@@ -157,7 +168,11 @@ class Mender:
         """All that is needed to go on."""
         return {
             origin: Partition(
-                at_work.dataflow.snapshot(), at_work.edge.validator, at_work.promised, at_work.told
+                at_work.dataflow.snapshot(),
+                at_work.edge.validator,
+                at_work.promised,
+                at_work.told,
+                at_work.repeats,
             )
             for origin, at_work in self._partitions.items()
         }
@@ -170,3 +185,4 @@ class Mender:
             at_work.dataflow.restore(state.operators)
             at_work.edge.validator = state.validator
             at_work.promised, at_work.told = state.promised, state.told
+            at_work.repeats = state.repeats

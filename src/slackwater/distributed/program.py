@@ -31,7 +31,7 @@ from slackwater.validity import StreamProperties
 
 __all__ = ["Program", "Target", "program_of"]
 
-STATE_VERSION = 17
+STATE_VERSION = 18
 """of what buckets remember; another one cannot be read"""
 
 
