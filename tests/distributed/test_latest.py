@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+import slackwater.distributed.latest
 import slackwater.state
 from slackwater.distributed.latest import Upserts, View, latest, upserts_of
 from slackwater.events import Element
@@ -129,3 +130,35 @@ def test_what_comes_and_goes_within_a_batch_is_not_told() -> None:
     changes = upserts_of(rows, ["k"])
     assert isinstance(changes, Upserts)
     assert len(changes) == 0
+
+
+@pytest.mark.parametrize("dtype", [pl.Time(), pl.Datetime("us"), pl.Date()], ids=str)
+def test_values_that_python_does_not_have_are_in_the_view_as_they_are(dtype: pl.DataType) -> None:
+    """Two nanoseconds of one microsecond are two keys, and there are times behind the year 9999."""
+    numbers = [1, 2, 1_500, 1 if dtype == pl.Time() else 2**31 - 1]
+    numbers += [2**62] if isinstance(dtype, pl.Datetime) else []
+    rows = pl.DataFrame({"k": pl.Series(numbers).cast(pl.Int32 if dtype == pl.Date() else pl.Int64)})
+    rows = rows.select(k=pl.col("k").cast(dtype), v=pl.col("k").cast(dtype))
+    query = sw.stream(dict(rows.schema), name="s")
+    vs = np.arange(rows.height)
+    told = Query(latest(query.node, ["k"])).open().push(query, sw.Batch.inserts(vs, vs + 1, rows))
+    view = View(rows.schema, ["k"])
+    view.take(upserts_of(sw.Batch.concat(told), ["k"]))
+    wanted = rows.with_columns(vs=pl.Series(vs)).unique("k", keep="last")
+    assert view.table().sort("vs").equals(wanted.sort("vs"))
+
+
+def test_a_view_is_put_together_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slackwater.distributed.latest, "_MANY", 3)
+    view, table = View(pl.Schema({"k": pl.Int64}), ["k"]), dict[int, int]()
+    random = np.random.default_rng(1)
+    for batch in range(40):
+        keys = random.choice(9, 4, replace=False)
+        upserts = pl.DataFrame({"k": keys[:2], "vs": [batch, batch]})
+        view.take(Upserts(upserts, pl.DataFrame({"k": keys[2:]})))
+        table |= dict.fromkeys(keys[:2].tolist(), batch)
+        for key in keys[2:].tolist():
+            table.pop(key, None)
+        if batch % 5 == 0:
+            assert dict(view.table().rows()) == table
+    assert len(view) == len(table)

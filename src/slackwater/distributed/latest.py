@@ -17,16 +17,15 @@ last before them: ClipBy forgets a row, though it has no end, once where it is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from slackwater.errors import PlanError
 from slackwater.events import Batch
-from slackwater.identity import identity, row_ids
+from slackwater.identity import row_ids
 from slackwater.plan import lifetimes
 from slackwater.plan import nodes as n
 from slackwater.plan.aggregations import last
@@ -35,6 +34,8 @@ from slackwater.times import INF
 __all__ = ["Upserts", "View", "latest", "upserts_of"]
 
 _ROW = "\0row"
+_MANY = 10_000
+"""so many changes are put together at once, or as many as there are rows"""
 
 
 def latest(root: n.Node, keys: Sequence[str]) -> n.Node:
@@ -87,25 +88,46 @@ def upserts_of(said: Batch, keys: Sequence[str]) -> Upserts:
 
 
 class View:
-    """A latest view in memory."""
+    """A latest view in memory.
+
+    What batches change waits until there is as much of it as there are rows, or somebody asks: so a
+    batch costs what it changes. Columns stay columns, with values that Python may not have.
+    """
 
     def __init__(self, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._keys = list(keys)
-        self._schema = pl.Schema({**schema, "vs": pl.Int64()})
-        self._rows: dict[Any, tuple[Any, ...]] = {}
+        self._rows = pl.DataFrame(schema=pl.Schema({**schema, "vs": pl.Int64()}))
+        self._waiting: list[Upserts] = []
+        self._many = 0
+        """how many changes wait"""
 
     def take(self, changes: Upserts) -> None:
         """What a batch changes."""
-        for key in self._of(changes.deletes):
-            self._rows.pop(key, None)
-        self._rows.update(zip(self._of(changes.upserts), changes.upserts.rows(), strict=True))
+        if not len(changes):
+            return
+        self._waiting.append(changes)
+        self._many += len(changes)
+        if self._many > max(_MANY, self._rows.height):
+            self._put_together()
 
-    def _of(self, rows: pl.DataFrame) -> Iterable[Any]:
-        return (identity(key) for key in rows.select(self._keys).iter_rows())
+    def _put_together(self) -> None:
+        """Of each key there is what was said of it last."""
+        said = [self._rows.with_columns(pl.lit(True).alias(_ROW))]
+        for each in self._waiting:
+            said.append(each.upserts.with_columns(pl.lit(True).alias(_ROW)))
+            said.append(each.deletes.with_columns(pl.lit(False).alias(_ROW)))
+        every = pl.concat(said, how="diagonal")
+        places = np.full(every.height, -1, dtype=np.int64)
+        # of rows with one key the last one is written last
+        places[row_ids(every.select(self._keys))] = np.arange(every.height)
+        self._rows = every[places[places >= 0]].filter(_ROW).drop(_ROW)
+        self._waiting, self._many = [], 0
 
     def table(self) -> pl.DataFrame:
         """One row per key, in no order."""
-        return pl.DataFrame(list(self._rows.values()), schema=self._schema, orient="row")
+        if self._waiting:
+            self._put_together()
+        return self._rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self.table().height
