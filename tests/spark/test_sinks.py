@@ -423,3 +423,18 @@ def test_a_callback_gets_the_changes_of_a_view(tmp_path: Path) -> None:
 
     _taken(sinks.Callback(key="k", function=take), tmp_path)
     assert sorted(table.values(), key=str) == sorted(_latest(3).rows(), key=str)
+
+
+def test_an_answer_is_read_between_two_batches(tmp_path: Path) -> None:
+    """Who reads it while the query goes on must not take what was settled later for what he has read."""
+    program = program_of(s.node, buckets=1)
+    at = Opening("q", str(tmp_path), program, Ledger())
+    receiver = sinks.Memory().opened(at)
+    row = {"k": "a", "v": 1, "p": "x"}
+    receiver.take(Delivery(0, sw.Batch.of([sw.insert(0, 100, **row), sw.cti(50)], s.schema), 50))
+    read = receiver.output
+    told = [sw.adjust(0, 100, 60, **row), sw.punctuation(k="b"), sw.cti(200)]
+    receiver.take(Delivery(1, sw.Batch.of(told, s.schema), 200))
+    assert read.as_history().to_polars()["ve"].to_list() == [100]
+    assert (read.settled_until, read.settled().height, len(read.promised)) == (50, 0, 0)
+    assert receiver.output.settled()["ve"].to_list() == [60]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from itertools import islice, pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -75,6 +76,13 @@ class Output:
         """One more batch."""
         self.batches.append(batch)
         self.promised.add(p.control for p in batch.controls)
+
+    def so_far(self) -> Output:
+        """The same, to which nothing is appended: for who reads while others write."""
+        same = copy(self)
+        same.batches, same._ends = [*self.batches], [*self._ends]
+        same.promised = deepcopy(self.promised)
+        return same
 
     @property
     def marks(self) -> list[Mark]:

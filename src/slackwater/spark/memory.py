@@ -8,6 +8,7 @@ but with the number of its keys.
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -43,6 +44,8 @@ class _InMemory(Receiver):
         super().__init__(sink)
         self._program, self._ledger = at.program, at.ledger
         self._files = _Numbered(at.root)
+        self._lock = threading.Lock()
+        """who asks, asks between two batches"""
         self.last = -1
         self._output = Output(at.program.schema, at.ledger, at.program.properties)
         self._read_until(None)
@@ -59,15 +62,18 @@ class _InMemory(Receiver):
 
     def take(self, delivery: Delivery) -> None:
         """Append it, in the place of what the same batch may have said before."""
-        if delivery.batch <= self.last:
-            self._read_until(delivery.batch)
         self._files.write(delivery.batch, "said", changelog(delivery.said))
-        self._output.append(delivery.said)
-        self.last = delivery.batch
+        with self._lock:
+            if delivery.batch <= self.last:
+                self._read_until(delivery.batch)
+            self._output.append(delivery.said)
+            self.last = delivery.batch
 
     @property
     def output(self) -> Output:
-        return self._output
+        """As it is now: batches that come later are not in it."""
+        with self._lock:
+            return self._output.so_far()
 
 
 class _ViewInMemory(Receiver):
@@ -77,6 +83,7 @@ class _ViewInMemory(Receiver):
         super().__init__(sink)
         self._keys, self._schema = sink.keys, at.program.schema
         self._files = _Numbered(at.root)
+        self._lock = threading.Lock()
         self.last = -1
         self._read_until(None)
 
@@ -96,21 +103,26 @@ class _ViewInMemory(Receiver):
     def take(self, delivery: Delivery) -> None:
         """Put the new rows in the place of the old ones."""
         number = delivery.batch
-        if number <= self.last:
-            self._read_until(number)
         changes = upserts_of(delivery.said, self._keys)
         # the upserts last: with them the batch is there
         self._files.write(number, "deletes", changes.deletes)
         self._files.write(number, "upserts", changes.upserts)
-        self._view.take(changes)
-        self.last = number
+        with self._lock:
+            if number <= self.last:
+                self._read_until(number)
+            self._view.take(changes)
+            self.last = number
         if number % _TOGETHER == _TOGETHER - 1:
-            self._files.write(number, "table", self._view.table())
+            self._files.write(number, "table", self._table())
             # the batch may be repeated, so what the table before is made of stays
             self._files.forget_before(number - _TOGETHER)
 
     def view(self) -> pl.DataFrame:
-        return self._view.table().sort(*self._keys, nulls_last=False)
+        return self._table().sort(*self._keys, nulls_last=False)
+
+    def _table(self) -> pl.DataFrame:
+        with self._lock:
+            return self._view.table()
 
 
 class _Numbered:
