@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
@@ -108,3 +109,14 @@ def test_a_directory_is_named_by_a_text(tmp_path: Path) -> None:
         assert "str(path)" in refused.value.hint
     with pytest.raises(sw.PlanError, match="at least one file is read at once"):
         sw.read_files("in", vs="vs", per_batch=0)
+
+
+def test_times_of_96_bits_are_those_that_were_written(tmp_path: Path) -> None:
+    """As Spark writes them: an end that never comes is often one in the year 9999."""
+    path = tmp_path / "0.parquet"
+    times = [(dt.datetime(2024, 1, 1), dt.datetime(9999, 12, 31)), (dt.datetime(1500, 1, 1), None)]
+    vs, ve = (pa.array(column, pa.timestamp("us")) for column in zip(*times, strict=True))
+    table = pa.table({"vs": vs, "ve": ve, "k": [1, 2]})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    read = inputs._read_file(str(path), Files(str(tmp_path), "parquet", None), ["vs", "ve", "k"])
+    assert pl.DataFrame(read).select("vs", "ve").rows() == times

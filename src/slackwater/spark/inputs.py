@@ -242,8 +242,9 @@ def _read_file(path: str, files: Files, columns: list[str]) -> pa.Table:
     try:
         with system.open_input_file(place) as file:
             if files.kind == "parquet":
+                # Spark writes times of 96 bits; as nanoseconds, those behind 2261 would be others
+                parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
                 # a task has one core; what is not there would be left out
-                parquet = pq.ParquetFile(file)
                 _require_all(columns, parquet.schema_arrow.names, path)
                 return parquet.read(columns, use_threads=False)
             arrow = pa.ipc.open_file(file)
