@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,12 +194,16 @@ APART = [
     ("/data", "/data/_out"),
     ("/data/in", "/data"),
     ("/data/in-*", "/data/out"),
+    ("/data/{in,more}", "/data/out"),
+    ("/data/[^a-n]*", "/data/in"),
 ]
 WITHIN = [
     ("/data", "/data"),
     ("/data/", "/data/out/a"),
     ("/data/in-*", "/data/in-1/out"),
     ("/d?", "/da/x"),
+    ("/data/{in,out-{a,b}}", "/data/out-b/x"),
+    ("/data/[^a-n]*", "/data/out"),
 ]
 
 
@@ -215,6 +220,25 @@ def test_a_query_does_not_read_what_it_writes(read: str, written: str) -> None:
             require_apart(given, sink, checkpoint, str)
         assert written in refused.value.detail
         assert refused.value.hint
+
+
+def test_a_query_does_not_read_its_own_answer_as_a_batch_of_others() -> None:
+    """The pattern of their directories or topics would find it, too."""
+    source = _source(s)
+    for pattern in ("/answers/copy-*", "/answers/{copy-merged,other}", "/answers/copy-merged"):
+        given = {source: sw.read_committed(pattern)}
+        require_apart(given, sinks.Parquet(directory="/answers/merged"), "/c", str)
+        require_apart(given, sinks.Parquet(directory="/answers/copy-merged/below"), "/c", str)
+        with pytest.raises(sw.PlanError, match="s: the query would read its own answer") as refused:
+            require_apart(given, sinks.Parquet(directory="/answers/copy-merged"), "/c", str)
+        assert refused.value.hint
+    topics = sw.read_kafka("a:9092,b:9092", pattern="copy-.*", vs="vs")
+    known = replace(topics, progress=sw.Progress(origins=("copy-1/0", "copy-merged/0")))
+    for servers, topic in (("a:9092", "merged"), ("c:9092", "copy-merged")):
+        require_apart({source: known}, sinks.Kafka(servers=servers, topic=topic), "/c", str)
+    with pytest.raises(sw.PlanError, match="s: the query would read its own answer") as refused:
+        require_apart({source: known}, sinks.Kafka(servers="b:9092", topic="copy-merged"), "/c", str)
+    assert refused.value.hint
 
 
 def test_an_answer_is_not_read_as_files(tmp_path: Path) -> None:

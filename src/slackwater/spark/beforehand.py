@@ -8,9 +8,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from typing import Any
@@ -241,39 +242,81 @@ def _place_of(given: Unread, resolved: Callable[[str], str]) -> str:
 def require_apart(
     inputs: Mapping[Source, Unread], sink: Sink, checkpoint: str, resolved: Callable[[str], str]
 ) -> None:
-    """Files are not those of an answer: another query's has its lists, and its own it would read again.
+    """No input is the query's own answer, which it would read again and again.
 
-    Nor is its checkpoint below what it reads.
+    Nor are files those of another query's answer, which has lists that say which of them count, and its
+    checkpoint is not below what it reads.
     """
+    for source, given in inputs.items():
+        match given.frame, sink:
+            case Files(directory), _:
+                _require_apart_from_files(source, resolved(directory), sink, checkpoint)
+            case Committed(read), Parquet(directory=place) if _is_matched(place, resolved(read)):
+                raise PlanError(
+                    f"{source.stream_name}: the query would read its own answer",
+                    detail=f"it is in {place}, and answers in {read} are read",
+                    hint="put it where the pattern does not find it",
+                )
+            case Kafka() as topics, kafka_sink.Kafka() as told if _is_among(told, topics, given):
+                raise PlanError(
+                    f"{source.stream_name}: the query would read its own answer",
+                    detail=f"it is in the topic {told.topic}, which is read",
+                    hint="give it a topic of its own, which no pattern matches",
+                )
+
+
+def _is_among(told: kafka_sink.Kafka, topics: Kafka, given: Unread) -> bool:
+    """Whether the topic of an answer is one of those that are read, as they are known by now."""
+    read = {origin.rpartition("/")[0] for origin in given.progress.origins}
+    together = not {*told.servers.split(",")}.isdisjoint(topics.servers.split(","))
+    return together and told.topic in read
+
+
+def _require_apart_from_files(source: Source, read: str, sink: Sink, checkpoint: str) -> None:
     written = {"checkpoint": checkpoint}
     match sink:
         case Parquet(directory=place) | Delta(table=place):
             written["answer"] = place
-    for source, given in inputs.items():
-        if not isinstance(given.frame, Files):
-            continue
-        read = resolved(given.frame.directory)
-        if Directory(read).has(COMMITS):
+    if Directory(read).has(COMMITS):
+        raise PlanError(
+            f"{source.stream_name}: the files in {read} are the answer of another query",
+            detail="only its lists say which of them count; attempts that failed have left some",
+            hint="sw.read_committed(directory) reads what was committed",
+        )
+    for what, place in written.items():
+        if _is_below(place, read):
             raise PlanError(
-                f"{source.stream_name}: the files in {read} are the answer of another query",
-                detail="only its lists say which of them count; attempts that failed have left some",
-                hint="sw.read_committed(directory) reads what was committed",
+                f"{source.stream_name}: the query would read its own {what}",
+                detail=f"it is in {place}, and all files below {read} are read",
+                hint="put it elsewhere, or into a directory there whose name begins with '_' or '.'",
             )
-        for what, place in written.items():
-            if _is_below(place, read):
-                raise PlanError(
-                    f"{source.stream_name}: the query would read its own {what}",
-                    detail=f"it is in {place}, and all files below {read} are read",
-                    hint="put it elsewhere, or into a directory there whose name begins with '_' or '.'",
-                )
 
 
 def _is_below(place: str, pattern: str) -> bool:
     """Whether Spark finds the files of one directory when it looks for those of another."""
-    parts, wanted = (each.rstrip("/").split("/") for each in (place, pattern))
-    below = parts[len(wanted) :]
-    is_there = len(parts) >= len(wanted) and all(map(fnmatchcase, parts, wanted))
-    return is_there and not any(name.startswith(("_", ".")) for name in below)
+    return any(
+        not any(name.startswith(("_", ".")) for name in below) for below in _below(place, pattern)
+    )
+
+
+def _is_matched(place: str, pattern: str) -> bool:
+    """Whether a directory is one of those that a pattern names."""
+    return any(not below for below in _below(place, pattern))
+
+
+def _below(place: str, pattern: str) -> Iterator[list[str]]:
+    """The names by which a directory is below one that a pattern of Hadoop's names."""
+    found = _ALTERNATIVES.search(pattern)
+    if found is not None:
+        for each in found[1].split(","):
+            yield from _below(place, pattern[: found.start()] + each + pattern[found.end() :])
+        return
+    parts, wanted = (each.rstrip("/").split("/") for each in (place, pattern.replace("[^", "[!")))
+    if len(parts) >= len(wanted) and all(map(fnmatchcase, parts, wanted)):
+        yield parts[len(wanted) :]
+
+
+_ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 
 
 def require_offsets(store: Store, checkpoint: str) -> None:
