@@ -292,3 +292,20 @@ def test_what_is_broadcast_is_set_aside_once() -> None:
     assert at_work.ledger.counts() == {"no value": 1, "late": 1, "unknown event": 1}
     assert sum(told.standing.rows_in for batch in said for told in batch) == 6
     assert len(at_work.output.history()) == 2
+
+
+def test_a_column_may_have_to_equal_two() -> None:
+    """Rows go by it to where those go whose two columns it is equal to."""
+    one, other = sw.stream({"a": int, "b": int}, name="one"), sw.stream({"x": int}, name="other")
+    rows = [sw.insert(1, 9, a=n, b=n + n % 2) for n in range(20)]
+    others = [sw.insert(2, 9, x=n) for n in range(20)]
+    for query in (one.join(other, on={"a": "x", "b": "x"}), other.join(one, on={"x": "a"}, how="left")):
+        at_work = Rehearsal(program_of(query.node, buckets=3))
+        said = {one: rows, other: others}
+        at_work.batch({_source(s): {"0": sw.Batch.of(each, s.schema)} for s, each in said.items()})
+        assert at_work.output.as_history() == query.meaning(said)
+
+
+def _source(query: sw.Query) -> Source:
+    assert isinstance(query.node, Source)
+    return query.node

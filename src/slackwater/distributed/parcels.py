@@ -254,7 +254,9 @@ def spread(batch: Batch, columns: Sequence[str], buckets: int) -> Iterator[tuple
 
 def buckets_of(payload: pl.DataFrame, columns: Sequence[str], buckets: int) -> npt.NDArray[Any]:
     """The bucket of each payload, if they are spread by these columns."""
-    hashes = hash_rows(payload.select(columns), _SEED)
+    # a column may stand for two, where a join has it equal to both
+    keys = payload.select(pl.col(name).alias(f"{place}") for place, name in enumerate(columns))
+    hashes = hash_rows(keys, _SEED)
     # numbers of 16 bits are sorted by their digits
     return (hashes % np.uint64(buckets)).astype(np.uint16 if buckets < 2**16 else np.int64)
 
