@@ -175,6 +175,15 @@ def test_a_bad_row_can_hold_a_datetime_that_python_cannot():
     assert str(2**62) in caught.value.detail
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "ms"])
+def test_a_bad_row_can_hold_a_datetime_of_any_unit(unit):
+    times = pl.Series([5_000_000, None, -(2**63) + 1 if unit == "ns" else 0]).cast(pl.Datetime(unit))
+    ledger = Ledger()
+    assert len(from_dataframe(pl.DataFrame({"t": times, "k": [1, 2, 3]}), vs="t", ledger=ledger)) == 2
+    [entry] = ledger
+    assert (entry.reason, entry.element) == ("no start", {"t": None, "k": 2})
+
+
 @pytest.mark.parametrize(
     "column", [pl.Series([1.0]), pl.Series(["2024-01-01"]), pl.Series([dt.timedelta(1)])]
 )

@@ -27,7 +27,7 @@ import pyarrow as pa
 from slackwater.errors import InvalidElement, PlanError
 from slackwater.ledger import Ledger
 from slackwater.payloads import refuse_reserved
-from slackwater.times import INF, Times
+from slackwater.times import BEGIN, INF, Times
 
 __all__ = [
     "Instants",
@@ -151,7 +151,10 @@ def _contents(table: pl.DataFrame, rows: npt.NDArray[np.intp]) -> list[dict[str,
     for column in some:
         if (scale := _scale(column.dtype)) and column.dtype.is_temporal():
             factor, divisor = scale
-            first, last = (second * 10**6 * divisor // factor for second in _PYTHON_SECONDS)
+            # nanoseconds of 64 bits do not reach that far
+            first, last = (
+                min(max(second * 10**6 * divisor // factor, BEGIN), INF) for second in _PYTHON_SECONDS
+            )
             integers = column.to_physical()
             if not integers.drop_nulls().is_between(first, last, closed="left").all():
                 some = some.with_columns(integers)
