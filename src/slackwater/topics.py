@@ -106,6 +106,7 @@ def read_kafka(
     unbounded: bool = False,
     kind: str | None = None,
     new_ve: str | None = None,
+    count: str | None = None,
     pattern_column: str | None = None,
     progress: Progress | None = None,
     starting: str | Mapping[str, Mapping[int, int]] = "earliest",
@@ -116,12 +117,12 @@ def read_kafka(
     """Topics of Kafka as a stream, for `Query.start`: by their names, or all that match a pattern.
 
     What the columns mean is as in `from_dataframe`. In JSON a time is an integer or a text of ISO 8601;
-    a record has all columns, if only as null (a cti needs only `kind` and `vs`, a punctuation `kind` and
-    what it speaks of, and only an adjust needs `new_ve`). Ranges and lists of a punctuation stand in
-    `pattern_column`, in JSON as an object: {"temp": {"low": 20, "high": 95}}. `starting` is "earliest",
-    "latest", or for each topic the offset of each partition; it counts for a new checkpoint only.
-    `per_batch` is how many records are read at once, at most. `options` are more options of Spark's
-    connector, such as "kafka.security.protocol".
+    a record has all columns, if only as null (a cti needs only `kind` and `vs`, a count `kind` and
+    `count`, a punctuation `kind` and what it speaks of, and only an adjust needs `new_ve`). Ranges and
+    lists of a punctuation stand in `pattern_column`, in JSON as an object:
+    {"temp": {"low": 20, "high": 95}}. `starting` is "earliest", "latest", or for each topic the offset
+    of each partition; it counts for a new checkpoint only. `per_batch` is how many records are read at
+    once, at most. `options` are more options of Spark's connector, such as "kafka.security.protocol".
 
     Every partition promises for itself, as `progress` says (`sw.progress`); those that exist when the
     query is started first count from the beginning, though they have no records yet.
@@ -167,7 +168,7 @@ def read_kafka(
         per_batch,
         dict(options or {}),
     )
-    form = Form(vs, ve, unbounded, kind, new_ve, pattern=pattern_column)
+    form = Form(vs, ve, unbounded, kind, new_ve, count, pattern_column)
     return Unread(described, form, None, progress or Progress(), aligned)
 
 

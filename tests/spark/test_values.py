@@ -117,6 +117,25 @@ def test_a_punctuation_has_what_it_speaks_of() -> None:
     }
 
 
+def test_a_count_needs_nothing_but_its_number() -> None:
+    form, schema = replace(CHANGES, count="n"), pl.Schema({"k": pl.Int64})
+    values = [
+        {"kind": "insert", "vs": 1, "ve": 5, "k": 7},
+        {"kind": "count", "n": 3},
+        {"kind": "count", "n": 2, "vs": 4, "ve": 9},
+        {"kind": "count", "ve": 9},
+        {"kind": "count", "n": "3"},
+        {"kind": "count", "n": 1.0},
+        {"kind": "count", "n": None},
+    ]
+    rows, refused = _read(json_reader(form, schema), [json.dumps(value).encode() for value in values])
+    assert refused == [(3, "missing field"), (4, "wrong type"), (5, "wrong type")]
+    ledger = sw.Ledger()
+    told = form.read(rows.drop("at"), schema, ledger, "topic")
+    assert [*told] == [sw.insert(1, 5, k=7), sw.external_cti(None, 3), sw.external_cti(9, 2, since=4)]
+    assert ledger.counts() == {"no count": 1}
+
+
 def test_columns_of_other_types_come_from_json_as_they_are() -> None:
     schema = pl.Schema(
         {

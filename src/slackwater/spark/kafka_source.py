@@ -161,7 +161,7 @@ def _beside(rows: pl.DataFrame, tags: pl.DataFrame, form: Form) -> pl.DataFrame:
     """The tags of rows that are data: a promise speaks of none, and may be repeated."""
     if form.kind is None or rows[form.kind].dtype not in (pl.String, pl.Categorical, pl.Enum):
         return tags
-    is_data = ~rows[form.kind].cast(pl.String).is_in(["cti", "punctuation"]).fill_null(False)
+    is_data = ~rows[form.kind].cast(pl.String).is_in(["cti", "count", "punctuation"]).fill_null(False)
     return tags.select(pl.when(is_data).then(pl.col(name)).alias(name) for name in tags.columns)
 
 

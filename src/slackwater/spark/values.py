@@ -156,7 +156,7 @@ def _columns(records: Sequence[Record], places: Sequence[int], wanted: Wanted, r
     kinds = [record.get(form.kind) for record in records] if form.kind else ["insert"] * len(records)
     columns: dict[str, pl.Series] = {}
     # a promise has what it speaks of
-    data = [kind not in ("cti", "punctuation") for kind in kinds] if form.kind else None
+    data = [kind not in ("cti", "count", "punctuation") for kind in kinds] if form.kind else None
     for name, dtype in schema.items():
         columns[name] = _column(records, name, dtype, data, bad, floats=floats)
     for name in form.special:
@@ -169,7 +169,12 @@ def _columns(records: Sequence[Record], places: Sequence[int], wanted: Wanted, r
             texts = [{name: _pattern(record.get(name))} for record in records]
             columns[name] = _column(texts, name, pl.String(), None, bad, floats=floats)
             continue
-        needs = [kind != "punctuation" for kind in kinds] if form.kind else None
+        if name == form.count:
+            counts = [kind == "count" for kind in kinds]
+            columns[name] = _column(records, name, pl.Int64(), counts, bad, floats=floats)
+            continue
+        # a promise need not say since when
+        needs = [kind not in ("count", "punctuation") for kind in kinds] if form.kind else None
         if name == form.ve:
             needs = data
         elif name == form.new_ve:
