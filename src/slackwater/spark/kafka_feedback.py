@@ -21,7 +21,7 @@ from slackwater.spark import kafka
 from slackwater.spark.control import to_all
 from slackwater.topics import Topic
 
-__all__ = ["FeedbackTopic"]
+__all__ = ["FeedbackTopic", "outdated"]
 
 _KEY = b"outdated"
 _PATIENCE_MS = 30_000
@@ -82,7 +82,14 @@ class FeedbackTopic:
             "failOnDataLoss": "false",
         }
         records = self.spark.readStream.format("kafka").options(**told).load()
-        before = f.get_json_object(f.col("value").cast("string"), "$.outdated.before").cast("bigint")
-        rows = records.select("offset", before.alias("before")).where("before is not null")
+        rows = outdated(records)
         told_again = f.format_string('{"outdated": {"before": %d}}', f.col("before"))
         return to_all(rows, program, CONTROL, f.col("offset"), told_again.cast("binary"))
+
+
+def outdated(records: DataFrame) -> DataFrame:
+    """What records of feedback say, by their offsets; what says something else is passed over."""
+    told = f.get_json_object(f.col("value").cast("string"), "$.outdated.before")
+    # what is no number is nothing, and no error as it would be with a cast (ANSI)
+    before = told.try_cast("bigint").alias("before")
+    return records.select("offset", before).where("before is not null")
