@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
+from slackwater.distributed.files import Directory
 from slackwater.ledger import Ledger
 from slackwater.rows import Files, Form
 from slackwater.spark import inputs
+from slackwater.spark.commits import Commit
 from slackwater.spark.inputs import frame_of
 from slackwater.spark.reading import Reading
 
@@ -120,3 +122,15 @@ def test_times_of_96_bits_are_those_that_were_written(tmp_path: Path) -> None:
     pq.write_table(table, path, use_deprecated_int96_timestamps=True)
     read = inputs._read_file(str(path), Files(str(tmp_path), "parquet", None), ["vs", "ve", "k"])
     assert pl.DataFrame(read).select("vs", "ve").rows() == times
+
+
+def test_an_answer_below_what_is_read_is_not_read_as_rows(tmp_path: Path) -> None:
+    """Who looks at the start does not see it there, nor what comes later."""
+    path = tmp_path / "answer" / "0.parquet"
+    path.parent.mkdir()
+    ROWS.write_parquet(path)
+    assert len(_read(path, Ledger())) == 1
+    Commit(0, "q", 7, [], Directory(str(path.parent))).write()
+    with pytest.raises(sw.OperatorError, match="are the answer of another query") as failed:
+        _read(path, Ledger())
+    assert "read_committed" in failed.value.hint

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from slackwater.distributed.combining import Combiner
 from slackwater.distributed.dispatch import Dispatch
-from slackwater.distributed.files import opened
+from slackwater.distributed.files import Directory, opened
 from slackwater.distributed.gate import Tokened
 from slackwater.distributed.parcels import to_arrow
 from slackwater.distributed.program import Program
@@ -228,12 +228,27 @@ def _pieces(
 
 def _read_files(batches: Iterator[pa.RecordBatch], files: Files, columns: list[str]) -> Iterator[_Rows]:
     """The files that a task was told to read, in parts that are named in their order."""
+    places: set[str] = set()
     for batch in batches:
         names = zip(batch.column("path").to_pylist(), batch.column("modificationTime"), strict=True)
         for path, changed in sorted((path, time.cast(pa.int64()).as_py()) for path, time in names):
+            place = path.rpartition("/")[0]
+            if place not in places:
+                places.add(place)
+                _require_no_answer(place)
             table = _read_file(path, files, columns)
             for start in range(0, table.num_rows, _TOGETHER):
                 yield _Rows(table.slice(start, _TOGETHER), f"{changed:020d} {path}", path, start)
+
+
+def _require_no_answer(place: str) -> None:
+    """Below what is read there may be such a directory, and there may come to be one."""
+    if Directory(place).has(COMMITS):
+        raise OperatorError(
+            f"the files in {place} are the answer of another query",
+            detail="only its lists say which of them count; attempts that failed have left some",
+            hint="sw.read_committed(directory) reads what was committed; put them elsewhere",
+        )
 
 
 def _read_file(path: str, files: Files, columns: list[str]) -> pa.Table:
