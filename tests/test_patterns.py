@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.errors import InvalidElement
+from slackwater.identity import place
 from slackwater.patterns import (
     ANY,
     EMPTY,
@@ -31,6 +33,12 @@ from slackwater.patterns import (
 NAN = float("nan")
 DAY = dt.date(2026, 1, 5)
 NOON = dt.datetime(2026, 1, 5, 12, tzinfo=dt.UTC)
+BERLIN = pl.Datetime("us", "Europe/Berlin")
+AS_TWO = dt.datetime(2026, 10, 25, 2, tzinfo=ZoneInfo("Europe/Berlin"))
+"""the hour from two to three comes twice"""
+AS_THREE = AS_TWO.replace(hour=3)
+AGAIN = AS_TWO.replace(fold=1)
+CHRONON = dt.timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +118,7 @@ COLUMNS: list[tuple[pl.DataType, list[Any]]] = [
     (pl.Boolean(), [False, True, None]),
     (pl.Date(), [DAY, DAY + dt.timedelta(1), DAY + dt.timedelta(2), None]),
     (pl.Datetime("us", "UTC"), [NOON, NOON + dt.timedelta(microseconds=1), None]),
+    (BERLIN, [AS_TWO, AS_THREE - CHRONON, AGAIN, (AS_THREE - CHRONON).replace(fold=1), AS_THREE, None]),
     (pl.Duration("ms"), [dt.timedelta(0), dt.timedelta(milliseconds=1), None]),
     (pl.Decimal(10, 2), [Decimal("1.50"), Decimal("2.00"), None]),
 ]
@@ -128,7 +137,7 @@ def of_a_column(draw: st.DrawFn, count: int) -> tuple[pl.DataType, list[Any], li
         elif kind == "list":
             found.append(sw.one_of(*draw(st.lists(st.sampled_from(values)))))
         elif kind == "range":
-            ends = sorted(draw(st.lists(st.sampled_from(ordered), min_size=2, max_size=2)))
+            ends = sorted(draw(st.lists(st.sampled_from(ordered), min_size=2, max_size=2)), key=place)
             low, high = (draw(st.sampled_from([None, end])) for end in ends)
             drawn = Range(low, high, draw(st.booleans()), draw(st.booleans()))
             found.append(fitted(drawn, "x", dtype))
@@ -195,3 +204,15 @@ def test_a_union_matches_what_either_does(drawn: Any) -> None:
 def test_unions_by_hand(a: Pattern, b: Pattern, dtype: pl.DataType, both: Pattern | None) -> None:
     assert united(a, b, dtype) == both
     assert united(b, a, dtype) == both
+
+
+def test_an_hour_that_comes_twice_is_not_skipped() -> None:
+    before, after = sw.between(None, AS_THREE - CHRONON), sw.between(AS_THREE, None)
+    assert united(before, after, BERLIN) is None
+    assert united(sw.between(None, (AS_THREE - CHRONON).replace(fold=1)), after, BERLIN) == Range()
+    first, second = sw.between(AS_TWO, None), sw.between(AGAIN, None)
+    assert first != second
+    assert not implies(second, first, BERLIN)
+    assert combine(first, second) == combine(second, first) == second
+    until_again = fitted(sw.between(None, AGAIN, closed="left"), "t", BERLIN)
+    assert holds(until_again, AS_THREE - CHRONON)

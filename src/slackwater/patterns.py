@@ -102,7 +102,7 @@ class Constant:
         return repr(self.value)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Range:
     """The values between two ends, each of which belongs to it or not; None: there is no such end."""
 
@@ -110,6 +110,15 @@ class Range:
     high: Any = None
     low_closed: bool = True
     high_closed: bool = True
+
+    def _key(self) -> Hashable:
+        return identity(self.low), identity(self.high), self.low_closed, self.high_closed
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Range) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def __repr__(self) -> str:
         closed = closed_name(self)
@@ -565,6 +574,9 @@ def _step(value: Any, steps: int, dtype: pl.DataType | None) -> Any:
     if unit is None:
         return None
     try:
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            # Python adds to what clocks show, and leaves out or repeats the hour by which they are set
+            return (value.astimezone(dt.UTC) + steps * unit).astimezone(value.tzinfo)
         return value + steps * unit
     except OverflowError:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -69,6 +70,18 @@ def test_texts_and_times_have_an_order_and_nan_has_none() -> None:
     rows = [_row(1, temp=3.0), nan, _row(1, temp=2.0)]
     out = S.punctuate(sw.ordered_by("temp")).run({S: rows}, on_invalid=sw.LEDGER)
     assert [entry.element for entry in out.ledger] == [rows[2]]
+
+
+def test_where_clocks_are_set_back_the_order_is_that_of_time() -> None:
+    at = sw.stream({"at": pl.Datetime("us", "Europe/Berlin")}, name="at")
+    first = dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    second = first.replace(fold=1)
+    rows = [sw.insert(0, 1, at=value) for value in (first, second, first)]
+    out = at.punctuate(sw.ordered_by("at")).run({at: rows}, batch=1, on_invalid=sw.LEDGER)
+    assert [entry.element for entry in out.ledger] == [rows[0]]
+    # what clocks show before two for the second time is an hour with everything in it
+    whole = sw.domain(at=sw.between(None, second, closed="left"))
+    assert len(at.punctuate(whole).run({at: [sw.insert(0, 1, at=first)]}).ledger) == 0
 
 
 # application knowledge

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from slackwater.identity import place
 from slackwater.patterns import ANY, Constant, OneOf, Pattern, Range, holds, united
 
 __all__ = ["Prefix", "covers", "prefix"]
@@ -84,10 +85,10 @@ def _start(part: Pattern) -> tuple[Any, ...]:
         case Range(None):
             return (0,)
         case Range(low, _, low_closed):
-            return 1, low, not low_closed
+            return 1, place(low), not low_closed
         case _:
             assert isinstance(part, Constant), part
-            return 1, part.value, False
+            return 1, place(part.value), False
 
 
 def _is_first(part: Pattern, dtype: pl.DataType) -> bool:

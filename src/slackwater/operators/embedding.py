@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slackwater.events import Batch
-from slackwater.identity import row_ids
+from slackwater.identity import identity, row_ids
 from slackwater.kernels import reports
 from slackwater.patterns import Range, fitted
 from slackwater.plan import knowledge
@@ -119,7 +119,7 @@ class _OrderedBy:
         if not len(values):
             return ()
         largest = values.sort().tail(1)
-        if len(state.value) and largest[0] == state.value[self.column][0]:
+        if len(state.value) and identity(largest[0]) == identity(state.value[self.column][0]):
             return ()
         state.value = largest.to_frame()
         return (_below(self.column, largest[0], self.schema[self.column]),)
