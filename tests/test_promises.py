@@ -72,6 +72,28 @@ def test_a_range_without_an_end_is_told_as_it_was(dtype: pl.DataType, value: Any
         assert _told(told, schema=pl.Schema({"t": dtype})).punctuations() == [told]
 
 
+@pytest.mark.parametrize(("dtype", "value"), ORDERED)
+def test_an_end_that_does_not_belong_to_a_range_is_not_told_either(
+    dtype: pl.DataType, value: Any
+) -> None:
+    schema = pl.Schema({"t": dtype})
+    end = pl.DataFrame({"t": [value]}, schema=schema)
+    for drawn in (Range(value, None, low_closed=False), Range(None, value, high_closed=False)):
+        [told] = _told(punctuation(t=drawn).fitted(schema), schema=schema).punctuations()
+        assert isinstance(told, Punctuation)
+        assert not told.matches_payload(end).any()
+
+
+def test_times_between_two_of_python_are_left_out() -> None:
+    """A stretch from 1.5 to 4.5 microseconds, in nanoseconds: of those that Python has, 2 to 4."""
+    schema = pl.Schema({"t": pl.Time()})
+    some = pl.Series("t", range(1500, 4501)).cast(pl.Time).to_frame()
+    [told] = _told(Closings(some, np.full(3001, INF)), schema=schema).punctuations()
+    assert told == punctuation(t=sw.between(dt.time(microsecond=2), dt.time(microsecond=4)))
+    shorter = Closings(some[1:400], np.full(399, INF))
+    assert _told(shorter, schema=schema).punctuations() == []
+
+
 def test_who_breaks_a_promise_about_all_later_times_is_told_which() -> None:
     late = sw.stream({"at": dt.datetime}, name="late")
     running = late.open()

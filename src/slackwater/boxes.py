@@ -12,6 +12,7 @@ Those that are alike in all but one column are united if their union is one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -41,6 +42,7 @@ _RATIO = 4
 _LEAST_PENDING = 32
 _LEAST_KEYS = 1024
 _DAY_NS = 86_400_000_000_000
+_MICROSECOND_NS = 1000
 
 
 def _nothing() -> Ints:
@@ -118,7 +120,7 @@ class Spans:
         alone = np.arange(0, groups, 2)
         also = [(alone + 1, np.zeros(len(alone), dtype=np.int64))]
         if self.schema[self.along].is_float():
-            also.append((alone, np.full(len(alone), _nan_place())))
+            also.append((alone, np.full(len(alone), _place(math.nan, self.schema[self.along]))))
         whole = before[::2]
         for group, value in also:
             time = np.full(len(alone), BEGIN, dtype=np.int64)
@@ -248,15 +250,23 @@ class Spans:
             found.append(Closings(frame.select(list(self.schema)), some[:, 3].copy()))
         wide = run[~is_value]
         least, greatest = _domain(dtype)
-        no_end = wide[:, 1] <= least, wide[:, 2] >= greatest
+        no_end = np.column_stack((wide[:, 1] <= least, wide[:, 2] >= greatest))
+        bounds, closed = _of_python(wide[:, 1:3], dtype)
+        closed |= no_end
         # what stands for no end is no value that Python has, of times at least
         ends = [
-            of_places("", np.where(none, 0, wide[:, i]), dtype).to_list()
-            for i, none in enumerate(no_end, 1)
+            of_places("", np.where(none, 0, bound), dtype).to_list()
+            for none, bound in zip(no_end.T, bounds.T, strict=True)
         ]
         others = self.keys.take(wide[:, 0] >> 1).rows(named=True) if self.keys.schema else None
         for i, (low, high) in enumerate(zip(*ends, strict=True)):
-            drawn = Range(None if no_end[0][i] else low, None if no_end[1][i] else high)
+            if no_end[i].any() or bounds[i, 0] < bounds[i, 1]:
+                low_end, high_end = (None if no_end[i, 0] else low), (None if no_end[i, 1] else high)
+                drawn: Pattern = Range(low_end, high_end, *closed[i].tolist())
+            elif bounds[i, 0] == bounds[i, 1] and closed[i].all():
+                drawn = Constant(low)
+            else:
+                continue
             columns: dict[str, Pattern] = {self.along: drawn}
             if others is not None:
                 columns |= {name: Constant(value) for name, value in others[i].items()}
@@ -358,8 +368,18 @@ def _place(value: Any, dtype: pl.DataType) -> int:
     return int(places(pl.Series([value], dtype=dtype, strict=True))[0][0])
 
 
-def _nan_place() -> int:
-    return _place(float("nan"), pl.Float64())
+def _of_python(ends: Ints, dtype: pl.DataType) -> tuple[Ints, Mask]:
+    """The ends of stretches as values that Python has, and which of them belong to the stretch.
+
+    Nanoseconds are finer: an end right beside one of Python's is that one, left out; any other is moved
+    inwards, so that nothing is said that was not promised.
+    """
+    closed = np.ones(ends.shape, dtype=np.bool_)
+    if dtype == pl.Time or getattr(dtype, "time_unit", None) == "ns":
+        closed = ends % _MICROSECOND_NS != np.array([1, _MICROSECOND_NS - 1])
+        inwards = np.column_stack((-(-ends[:, 0] // _MICROSECOND_NS), ends[:, 1] // _MICROSECOND_NS))
+        ends = np.where(closed, inwards * _MICROSECOND_NS, ends + np.array([-1, 1]))
+    return ends, closed
 
 
 def _domain(dtype: pl.DataType) -> tuple[int, int]:
@@ -371,7 +391,7 @@ def _domain(dtype: pl.DataType) -> tuple[int, int]:
     if dtype == pl.Date:
         return -(2**31), 2**31 - 1
     if dtype.is_float():
-        return _place(float("-inf"), pl.Float64()), _place(float("inf"), pl.Float64())
+        return _place(-math.inf, dtype), _place(math.inf, dtype)
     if dtype.is_integer() and dtype not in (pl.Int64, pl.UInt64):
         least, greatest = pl.select(dtype.min(), b=dtype.max()).row(0)  # type: ignore[attr-defined]
         return least, greatest

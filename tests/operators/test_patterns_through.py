@@ -190,6 +190,16 @@ def test_union_tells_what_all_have_promised() -> None:
     assert _union(*ranges) == [sw.punctuation(v=1, k=sw.between(4, 5))]
 
 
+@pytest.mark.parametrize("dtype", [pl.Float32, pl.Float64])
+def test_union_keeps_the_end_of_a_range_open(dtype: type[pl.DataType]) -> None:
+    """0.5 may still come on the one side."""
+    one, other = (sw.stream({"x": dtype}, name=name) for name in ("one", "other"))
+    told = [(one, sw.punctuation(x=sw.between(0.5, None, closed="right"))),
+            (other, sw.punctuation(x=sw.between(0.5, None))),
+            (one, sw.insert(0, 1, x=0.5))]  # fmt: skip
+    sw.validate(one.union(other).run(told, batch=1).as_batch())
+
+
 def test_a_cti_is_a_promise_that_is_combined_with_those_of_others() -> None:
     assert _union((T, sw.cti(10)), (S, SEVEN), (T, sw.cti(20)), (S, sw.cti(15)), (T, sw.cti(None))) == [
         sw.punctuation(10, k=7),

@@ -36,8 +36,11 @@ def places(column: pl.Series) -> tuple[Ints, Mask | None]:
     if column.dtype == pl.UInt64:
         values ^= _SIGN
     elif column.dtype.is_float():
+        if column.dtype == pl.Float32:
+            # its own bits: between two of its values there are many of twice the width
+            values = values.view(np.float64).astype(np.float32).view(np.int32).astype(np.int64)
         # below zero the bits count downwards, and -0.0 is gone
-        values = np.where(values < 0, (values ^ ~_SIGN) + 1, values)
+        values = np.where(values < 0, (values ^ _without_sign(column.dtype)) + 1, values)
     return values, nulls
 
 
@@ -46,8 +49,15 @@ def of_places(name: str, values: Ints, dtype: pl.DataType) -> pl.Series:
     if dtype == pl.UInt64:
         values = values ^ _SIGN  # they are not ours
     elif dtype.is_float():
-        values = np.where(values < 0, (values - 1) ^ ~_SIGN, values)
+        values = np.where(values < 0, (values - 1) ^ _without_sign(dtype), values)
+        if dtype == pl.Float32:
+            return column_of(name, values.astype(np.int32).view(np.float32))
     return from_integers(name, values, dtype)
+
+
+def _without_sign(dtype: pl.DataType) -> np.int64:
+    """All bits of a float but the first."""
+    return np.int64(2**31 - 1) if dtype == pl.Float32 else ~_SIGN
 
 
 @lru_cache
