@@ -72,6 +72,22 @@ def test_texts_and_times_have_an_order_and_nan_has_none() -> None:
     assert [entry.element for entry in out.ledger] == [rows[2]]
 
 
+@pytest.mark.parametrize(("dtype", "values"), [(pl.Boolean, [False, True]), (pl.UInt8, [0, 1])])
+def test_below_the_least_value_of_a_type_nothing_is_promised(
+    dtype: type[pl.DataType], values: list[object]
+) -> None:
+    flags = sw.stream({"k": int, "flag": dtype}, name="flags")
+    rows = [sw.insert(0, None, k=1, flag=value) for value in values]
+    for known in (sw.ordered_by("flag"), sw.all_reported("flag", by="k", among=[1])):
+        query = flags.punctuate(known)
+        out = query.run({flags: rows}, batch=1)
+        assert list(out) == [*rows, sw.punctuation(flag=values[0])]
+        assert out.changelog().height == 3
+        closed = [sw.punctuation(flag=None), *rows]
+        counts = query.group_by("k").aggregate(n=sw.count())
+        assert counts.run({flags: closed}, batch=1).history()["n"].to_list() == [2]
+
+
 def test_where_clocks_are_set_back_the_order_is_that_of_time() -> None:
     at = sw.stream({"at": pl.Datetime("us", "Europe/Berlin")}, name="at")
     first = dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))

@@ -88,7 +88,10 @@ class Punctuate:
         if broken.any():
             given_up = self._given_up(rows.where(broken), map(promise, np.flatnonzero(broken).tolist()))
             rows = rows.where(~broken)
-        return Answer(self.known.learn(state.seen, rows), rows, given_up)
+        learned = self.known.learn(state.seen, rows)
+        # below the least value of a type there is nothing to promise
+        told = tuple(p for p in learned if not (isinstance(p, Punctuation) and p.is_empty))
+        return Answer(told, rows, given_up)
 
     def _given_up(self, rows: Batch, promises: Iterable[Punctuation]) -> GivenUp:
         broken = [repr(promise) for promise in promises]
