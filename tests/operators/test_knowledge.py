@@ -10,6 +10,8 @@ import pytest
 
 import slackwater as sw
 from slackwater.events import Element
+from slackwater.plan.nodes import Source
+from slackwater.runtime import Execution
 
 S = sw.stream({"hour": int, "sensor": str, "temp": float}, name="s")
 
@@ -188,7 +190,36 @@ def test_an_hour_that_each_reports_once_is_complete_when_all_have() -> None:
         assert out.ledger.counts() == {"promise broken": 1}
 
 
+def test_who_is_no_member_any_more_does_not_count_for_another() -> None:
+    """The list is another one when the query goes on: a has reported, of which b knows nothing."""
+    running, again = (
+        Execution(S.punctuate(sw.all_reported("hour", by="sensor", among=among, once=True)).node)
+        for among in (["a", "b"], ["b", "c"])
+    )
+    assert isinstance(S.node, Source)
+    running.push(S.node, [_row(17, "a")])
+    again.restore(running.snapshot())
+    assert [list(each) for each in again.push(S.node, [_row(17, "b")])] == [[_row(17, "b")]]
+    [said] = again.push(S.node, [_row(17, "c")])
+    assert list(said) == [_row(17, "c"), sw.punctuation(hour=17)]
+
+
+def test_a_column_that_is_named_twice_is_one() -> None:
+    assert _through(S.punctuate(sw.unique("hour", "hour")), _row(17)) == [
+        _row(17),
+        sw.punctuation(hour=17),
+    ]
+
+
 # mistakes
+
+
+@pytest.mark.parametrize("among", [[1.5, 2.0], ["7"], [True, False], [dt.date(1970, 1, 2)]])
+def test_members_of_another_type_are_refused(among: list[object]) -> None:
+    """Polars would make other ones of them."""
+    with pytest.raises(sw.PlanError, match="members are not of the type of 'hour'"):
+        S.punctuate(sw.all_reported("temp", by="hour", among=among))
+    S.punctuate(sw.all_reported("temp", by="hour", among=[1.0, 2.0, None]))
 
 
 def test_what_cannot_be_known_is_refused() -> None:

@@ -225,7 +225,9 @@ class _ReportedOnce:
         columns = [self.group, self.members.name]
         inserts = rows.payload.select(columns).with_columns(pl.Series(_PLACE, places, dtype=pl.Int64))
         inserts = inserts.filter(rows.is_insert & self._is_member(inserts[self.members.name]))
-        before = state.reported.with_columns(pl.lit(-1, dtype=pl.Int64).alias(_PLACE))
+        # by name, for there may be others when a query is started again
+        before = state.reported.filter(self._is_member(state.reported[self.members.name]))
+        before = before.with_columns(pl.lit(-1, dtype=pl.Int64).alias(_PLACE))
         return (
             pl.concat([before, inserts]).group_by(columns, maintain_order=True).agg(pl.col(_PLACE).min())
         )

@@ -154,12 +154,26 @@ class AllReported:
             hint="among=[...] has values of that column",
         )
         # polars writes a number as a text, which nobody may have reported: 7 is not "07"
-        if dtype in _TEXTS and self.among.dtype not in (*_TEXTS, pl.Null):
+        if self.among.dtype != pl.Null and _kind(self.among.dtype) != _kind(dtype):
             raise wrong
         try:
-            return self.among.cast(dtype, strict=True).alias(self.member)
+            members = self.among.cast(dtype, strict=True).alias(self.member)
         except pl.exceptions.PolarsError as problem:
             raise wrong from problem
+        # it cuts 1.5 off to 1, who is another one; floats of 32 bits are rounded on purpose
+        again = members.cast(self.among.dtype, strict=False)
+        if dtype != pl.Float32 and not again.equals(self.among, null_equal=True):
+            raise wrong
+        return members.unique(maintain_order=True)
+
+
+def _kind(dtype: pl.DataType) -> object:
+    """Types whose values may be the same ones."""
+    if dtype.is_numeric():
+        return "a number"
+    if isinstance(dtype, pl.Date | pl.Datetime):
+        return "a time"
+    return "a text" if dtype in _TEXTS else dtype.base_type()
 
 
 Knowledge: TypeAlias = OrderedBy | Domain | Unique | AllReported
@@ -186,7 +200,7 @@ def unique(*columns: str) -> Unique:
     """After an element no other has the same values of these columns, not even an adjust of it."""
     if not columns:
         raise PlanError("unique: at least one column is needed", hint="unique('item')")
-    return Unique(tuple(_name(column, "unique") for column in columns))
+    return Unique(tuple(dict.fromkeys(_name(column, "unique") for column in columns)))
 
 
 def all_reported(
