@@ -7,11 +7,13 @@ of their own columns. If anything in it is no constant, or a null, all of it sta
     {"temp": {"low": 20, "high": 95, "closed": "left"}, "item": {"one_of": [1001, 2004]}, "k": null}
 
 So a reader that has not been told of that column finds nothing, instead of the half of a promise that
-says more than the whole. (A constant for which JSON has no form, such as a list, stays in its column.)
-Written by others, constants may stand in their columns beside a pattern. Bytes are texts in base64.
+says more than the whole. (A constant for which JSON has no form, such as a list, stays in its column,
+and of several such values each has a row of its own.) Written by others, constants may stand in their
+columns beside a pattern. Bytes are texts in base64.
 
 `vs` is the sync from which on it holds (null: all), `ve` the one before which it does (null or INF: for
-ever).
+ever). What holds of every payload, from some time on, has the pattern `{}`: so that it is not taken for
+what lacks its values.
 
 The three goals of paper 4 section 7.1: a punctuation is about as large as a row of what it describes,
 for it is one; readers who do not understand it are not misled, for they go by the kind; and which rows
@@ -26,8 +28,9 @@ import math
 import operator
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import polars as pl
@@ -36,6 +39,7 @@ from slackwater.errors import InvalidElement
 from slackwater.patterns import (
     Any_,
     Constant,
+    Empty,
     OneOf,
     Pattern,
     Range,
@@ -46,7 +50,10 @@ from slackwater.patterns import (
     pattern_of,
 )
 
-__all__ = ["read_patterns", "written"]
+__all__ = ["EVERY_PAYLOAD", "one_by_one", "read_patterns", "written"]
+
+EVERY_PAYLOAD = "{}"
+"""the pattern of a promise that names no column"""
 
 _PLAIN = (bool, int, float, str, Decimal, dt.date, dt.time, dt.timedelta)
 """what JSON has a form for, be it as a text"""
@@ -74,15 +81,32 @@ def written(patterns: Mapping[str, Pattern]) -> tuple[str | None, dict[str, Any]
                 apart[name] = value
             case OneOf(values):
                 said[name] = {"one_of": [_written(value) for value in values]}
+            case Empty():
+                said[name] = {"one_of": []}
             case Range(low, high):
                 ends = {"low": low, "high": high}
                 known = {end: _written(value) for end, value in ends.items() if value is not None}
                 said[name] = known or {"low": None}
                 closed = closed_name(pattern)
                 said[name] |= {} if closed == "both" else {"closed": closed}
-            case _:
-                assert isinstance(pattern, Any_), "what is empty promises nothing"
+            case Any_():
+                pass
     return json.dumps(said), apart
+
+
+def one_by_one(patterns: Mapping[str, Pattern]) -> Iterator[Mapping[str, Pattern]]:
+    """The same as several, if there are lists of values for which JSON has no form.
+
+    >>> [*one_by_one({"xs": one_of([1], [2]), "n": between(0, 5)})]
+    [{'xs': [1], 'n': between(0, 5)}, {'xs': [2], 'n': between(0, 5)}]
+    """
+    lists = {
+        name: each.values
+        for name, each in patterns.items()
+        if isinstance(each, OneOf) and not all(_has_form(value) for value in each.values)
+    }
+    for row in product(*lists.values()):
+        yield {**patterns, **dict(zip(lists, map(Constant, row), strict=True))}
 
 
 def read_patterns(text: str, schema: Mapping[str, pl.DataType]) -> dict[str, Pattern]:
@@ -144,11 +168,13 @@ def _written(value: Any) -> Any:
         return str(value)
     if isinstance(value, bytes):
         return b64encode(value).decode()
-    if value is None or isinstance(value, _PLAIN):
-        return value
-    raise InvalidElement(
-        f"{value!r} cannot be written in a pattern", hint="as a constant it is a value of its column"
-    )
+    assert value is None or isinstance(value, _PLAIN), value
+    return value
+
+
+def _has_form(value: Any) -> bool:
+    """Whether JSON has a form for it, be it as a text."""
+    return value is None or isinstance(value, (*_PLAIN, bytes))
 
 
 def _read(value: Any, dtype: pl.DataType) -> Any:

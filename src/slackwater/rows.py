@@ -29,7 +29,7 @@ from slackwater.events import Batch, Placed, Stream
 from slackwater.history import datetime_columns
 from slackwater.identity import row_ids
 from slackwater.ledger import Ledger
-from slackwater.notation import read_patterns, written
+from slackwater.notation import EVERY_PAYLOAD, one_by_one, read_patterns, written
 from slackwater.patterns import Constant, Pattern
 from slackwater.policies import Progress
 from slackwater.punctuations import Closings, ExternalCti, Punctuation
@@ -393,7 +393,7 @@ def _elements(table: pl.DataFrame, form: Form, schema: pl.Schema | None, aside: 
     ]
     texts = _texts(table, form.pattern, told, payload) if told.any() else _Texts({}, told, {})
     if told.any():
-        says_nothing = told & ~has_value(payload, told) & ~texts.there(table.height)
+        says_nothing = told & ~has_value(payload, told) & ~texts.there(since)
         rules += [
             Rule("punctuation that cannot be read", texts.wrong, why=texts.why),
             Rule("punctuation without values", says_nothing),
@@ -429,11 +429,11 @@ class _Texts(NamedTuple):
     wrong: Mask
     why: dict[int, str]
 
-    def there(self, rows: int) -> Mask:
-        """Which rows have patterns, or should."""
+    def there(self, since: Times) -> Mask:
+        """Which rows have patterns, or should; one without columns only if it begins at some time."""
         found = self.wrong.copy()
-        found[[row for row, told in self.patterns.items() if told]] = True
-        assert len(found) == rows
+        found[[row for row, told in self.patterns.items() if told or since[row] != BEGIN]] = True
+        assert len(found) == len(since)
         return found
 
 
@@ -461,7 +461,7 @@ def _promises(
 ) -> list[Placed]:
     """Rows that promise: those that are constants only together, by which columns they name."""
     since, before = times
-    odd = told & ((since != BEGIN) | texts.there(len(told)))
+    odd = told & ((since != BEGIN) | texts.there(since))
     found: list[Placed] = []
     for row in np.flatnonzero(odd).tolist():
         values = payload.row(row, named=True) if payload.width else {}
@@ -610,8 +610,9 @@ def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.Da
                     detail="a changelog holds inserts, adjusts and punctuations",
                     hint="control elements are the engine's own; take them out before the output",
                 )
-            rows.append(_row_of(each))
-            row_places.append(at)
+            told = _rows_of(each)
+            rows += told
+            row_places += [at] * len(told)
     names = {name: dtype for name, dtype in frame.schema.items() if any(name in row for row in rows)}
     is_told = any(row.get("pattern") is not None for row in rows)
     types = {**names, **({"pattern": pl.String()} if is_told else {})}
@@ -625,12 +626,15 @@ def _with_punctuations(frame: pl.DataFrame, controls: Sequence[Placed]) -> pl.Da
     return every[np.argsort(order, kind="stable")].select(*fixed, pl.exclude(fixed))
 
 
-def _row_of(told: Punctuation) -> dict[str, Any]:
+def _rows_of(told: Punctuation) -> list[dict[str, Any]]:
     if told.is_cti:
-        return {"kind": "cti", "vs": told.before}
+        return [{"kind": "cti", "vs": told.before}]
     since = None if told.since == BEGIN else told.since
-    pattern, values = written(dict(told.columns))
-    return {"kind": "punctuation", "vs": since, "ve": told.before, "pattern": pattern, **values}
+    row = {"kind": "punctuation", "vs": since, "ve": told.before}
+    if not told.columns:
+        return [{**row, "pattern": EVERY_PAYLOAD}]
+    texts = (written(each) for each in one_by_one(dict(told.columns)))
+    return [{**row, "pattern": pattern, **values} for pattern, values in texts]
 
 
 def _refuse_contradictions(

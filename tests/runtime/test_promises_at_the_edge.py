@@ -115,6 +115,33 @@ def test_a_changelog_holds_punctuations() -> None:
     assert sorted(map(repr, again)) == sorted(map(repr, told))
 
 
+def test_a_changelog_holds_punctuations_of_every_form() -> None:
+    """Of times alone; of nothing; of values for which JSON has no form."""
+    schema = {"n": pl.Int64(), "xs": pl.List(pl.Int64())}
+    told = [
+        sw.punctuation(20, 10),
+        sw.punctuation(n=sw.one_of()),
+        sw.punctuation(n=sw.between(0, 5), xs=sw.one_of([1], [], None)),
+        sw.punctuation(xs=sw.one_of([1], [2, None])),
+    ]
+    names = {"vs": "vs", "ve": "ve", "kind": "kind", "pattern": "pattern"}
+    table = sw.changelog(sw.Batch.of(told, pl.Schema(schema)))
+    again = sw.from_dataframe(table, schema=schema, **names)  # type: ignore[call-overload]
+    assert sorted(map(repr, again)) == sorted(
+        map(
+            repr,
+            [
+                *told[:2],
+                *(sw.punctuation(n=sw.between(0, 5), xs=xs) for xs in ([1], [], None)),
+                *(sw.punctuation(xs=xs) for xs in ([1], [2, None])),
+            ],
+        )
+    )
+    nothing = table.head(1).with_columns(vs=pl.lit(None, pl.Int64))
+    with pytest.raises(InvalidElement, match="punctuation without values"):
+        sw.from_dataframe(nothing, schema=schema, **names)  # type: ignore[call-overload]
+
+
 def test_closings_in_a_table_stay_in_columns_and_in_their_places() -> None:
     table = pl.DataFrame(
         {
