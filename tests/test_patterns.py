@@ -30,7 +30,7 @@ from slackwater.patterns import (
     united,
 )
 
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 DAY = dt.date(2026, 1, 5)
 NOON = dt.datetime(2026, 1, 5, 12, tzinfo=dt.UTC)
 BERLIN = pl.Datetime("us", "Europe/Berlin")
@@ -81,6 +81,9 @@ def test_what_is_no_pattern_is_refused(write: Any, fact: str) -> None:
         (sw.between(1, 3, closed="neither"), pl.Int64(), Constant(2)),
         (sw.between(1, 2, closed="neither"), pl.Int64(), EMPTY),
         (sw.between(20, 95), pl.Float64(), Range(20.0, 95.0)),
+        (sw.between(-INF, 3), pl.Float64(), Range(None, 3.0)),
+        (sw.between(INF, None), pl.Float64(), Constant(INF)),
+        (sw.between(None, -INF, closed="neither"), pl.Float64(), EMPTY),
         (sw.between(False, None), pl.Boolean(), OneOf((False, True))),
         (sw.between(-128, 127), pl.Int8(), Range()),
         (Constant(2), pl.Float64(), Constant(2.0)),
@@ -194,6 +197,8 @@ def test_a_union_matches_what_either_does(drawn: Any) -> None:
         (Range(), Constant(None), pl.Int64(), ANY),
         (Range(), Constant(None), pl.Float64(), None),
         (Range(), OneOf((None, NAN)), pl.Float64(), ANY),
+        (sw.between(-INF, INF), OneOf((None, NAN)), pl.Float64(), ANY),
+        (Range(-INF, INF, False, False), OneOf((-INF, INF)), pl.Float64(), Range()),
         (OneOf((False, True)), Constant(None), pl.Boolean(), ANY),
         (sw.between(None, 4.0, closed="neither"), sw.between(4.0, None), pl.Float64(), Range()),
         (Range(None, 4.0, True, False), Range(4.0, None, False, True), pl.Float64(), None),

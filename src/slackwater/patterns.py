@@ -46,6 +46,7 @@ __all__ = [
     "holds",
     "implies",
     "is_ordered",
+    "limits",
     "matches",
     "one_of",
     "pattern_of",
@@ -287,7 +288,7 @@ def fitted(pattern: Pattern, name: str, dtype: pl.DataType) -> Pattern:
 
 def _fitted_value(value: Any, name: str, dtype: pl.DataType) -> Any:
     if type(value) is int and dtype.is_integer():
-        least, greatest = _limits(dtype)
+        least, greatest = limits(dtype)
         if least <= value <= greatest:
             return value
     [fitting] = payload_frame([{name: value}], pl.Schema({name: dtype}))[name].to_list()
@@ -583,8 +584,14 @@ def _step(value: Any, steps: int, dtype: pl.DataType | None) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _limits(dtype: pl.DataType | None) -> tuple[Any, Any]:
-    """The least and the greatest value of a type, where one can come to them step by step."""
+def limits(dtype: pl.DataType | None) -> tuple[Any, Any]:
+    """The least and the greatest value of a type, NaN apart; None where Python has no such values.
+
+    >>> limits(pl.Int8()), limits(pl.Float64()), limits(pl.String())
+    ((-128, 127), (-inf, inf), (None, None))
+    """
+    if dtype is not None and dtype.is_float():
+        return -math.inf, math.inf
     if dtype is None or not dtype.is_integer():
         return None, None
     least, greatest = pl.select(least=dtype.min(), greatest=dtype.max()).row(0)  # type: ignore[attr-defined]
@@ -596,19 +603,21 @@ def _normal(drawn: Range, dtype: pl.DataType | None = None) -> Pattern:
     low, high, low_closed, high_closed = drawn.low, drawn.high, drawn.low_closed, drawn.high_closed
     if isinstance(low, bool) or isinstance(high, bool) or dtype == pl.Boolean:
         return _of_values(value for value in (False, True) if holds(drawn, value))
-    least, greatest = _limits(dtype)
+    least, greatest = limits(dtype)
     if low is not None and not low_closed and (step := _step(low, 1, dtype)) is not None:
         low, low_closed = step, True
     if high is not None and not high_closed and (step := _step(high, -1, dtype)) is not None:
         high, high_closed = step, True
-    if low is None or (least is not None and low <= least):
+    if low is None or (least is not None and low_closed and low <= least):
         low, low_closed = None, True
-    if high is None or (greatest is not None and high >= greatest):
+    if high is None or (greatest is not None and high_closed and high >= greatest):
         high, high_closed = None, True
-    if least is not None and (
-        (low is not None and low > greatest) or (high is not None and high < least)
-    ):
-        return EMPTY
+    if least is not None:
+        # of integers all ends belong to their range by now
+        is_above = low is not None and (low > greatest if low_closed else low >= greatest)
+        is_below = high is not None and (high < least if high_closed else high <= least)
+        if is_above or is_below:
+            return EMPTY
     if low is None or high is None:
         if least is not None and (low == greatest or high == least):
             return Constant(least if low is None else greatest)
@@ -624,7 +633,7 @@ def _members(drawn: Range, most: int, dtype: pl.DataType | None) -> list[Any] | 
     if not isinstance(drawn_again, Range):
         return list(values_of(drawn_again))
     low, high = drawn_again.low, drawn_again.high
-    least, greatest = _limits(dtype)
+    least, greatest = limits(dtype)
     low, high = least if low is None else low, greatest if high is None else high
     if low is None or high is None or _step(low, 0, dtype) is None:
         return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,6 +197,21 @@ def test_hours_that_are_closed_one_by_one_come_out_one_by_one() -> None:
         out.append([e.payload["hour"] for batch in said for e in batch if isinstance(e, sw.Insert)])
     assert out == [[], [0, 1], [], [2, 3], [4]]
     assert running.describe()[-1].state.state_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "next_"),
+    [(pl.UInt8, 0, 1), (pl.Int8, -128, -127), (pl.Boolean, False, True), (pl.Float32, -math.inf, 0.0)],
+)
+def test_the_least_value_of_a_type_is_the_first(
+    dtype: type[pl.DataType], least: object, next_: object
+) -> None:
+    hours = sw.stream({"hour": dtype}, name="hours")
+    rows = [sw.insert(0, None, hour=value) for value in (next_, least)]
+    out = hours.sort("hour").run(
+        {hours: [*rows, sw.punctuation(hour=None), sw.punctuation(hour=least)]}, batch=1
+    )
+    assert [element for element in out if isinstance(element, sw.Insert)] == [rows[1]]
 
 
 # what is true of all

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from slackwater.identity import place
-from slackwater.patterns import ANY, Constant, OneOf, Pattern, Range, holds, united
+from slackwater.patterns import ANY, Constant, OneOf, Pattern, Range, holds, limits, united
 
 __all__ = ["Prefix", "covers", "prefix"]
 
@@ -95,6 +95,8 @@ def _is_first(part: Pattern, dtype: pl.DataType) -> bool:
     """Whether no value comes before it."""
     if dtype == pl.Boolean:
         return holds(part, value=False)
+    if isinstance(part, Constant):
+        return part == Constant(limits(dtype)[0])
     return isinstance(part, Range) and part.low is None
 
 
