@@ -62,6 +62,7 @@ __all__ = [
     "matching",
     "punctuation",
     "some_of",
+    "together",
     "unmatched",
 ]
 
@@ -445,9 +446,14 @@ def is_of_payloads(control: Control) -> TypeGuard[Promise]:
 def gathered(told: Iterable[Control], schema: Mapping[str, pl.DataType]) -> list[Promise]:
     """The same promises in one place: constants and lists as closings, one for each set of columns."""
     promises = [each for each in told if isinstance(each, Punctuation | Closings)]
+    return together(Closings.of(promises, schema))
+
+
+def together(told: Iterable[Promise]) -> list[Promise]:
+    """The same promises, of which no two are closings of the same columns."""
     some: dict[tuple[str, ...], list[Closings]] = {}
     others: list[Promise] = []
-    for each in Closings.of(promises, schema):
+    for each in told:
         if isinstance(each, Closings):
             ordered = pl.DataFrame([each.keys.get_column(name) for name in sorted(each.keys.columns)])
             some.setdefault(tuple(ordered.columns), []).append(Closings(ordered, each.before))

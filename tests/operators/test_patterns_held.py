@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.events import Element
+from slackwater.plan.nodes import Source
+from slackwater.punctuations import Closings
+from slackwater.runtime import Execution
 from slackwater.validity import StreamProperties
 
 S = sw.stream({"a": int}, name="s")
@@ -40,6 +43,22 @@ def test_a_promise_follows_the_last_row_that_it_speaks_of() -> None:
         ONE,
         sw.insert(4, 9, a=2),
     ]
+
+
+@pytest.mark.parametrize("query", [S.align("inf"), S.cleanse(), S.sort("a")])
+def test_values_that_wait_for_rows_are_looked_up_together(query: sw.Query) -> None:
+    """Not one after the other, whenever something is said."""
+    execution = Execution(query.node)
+    assert isinstance(S.node, Source)
+    execution.push(S.node, [sw.insert(1, None, a=value) for value in range(50)])
+    # the first stays open, which holds all others
+    execution.push(S.node, [sw.punctuation(a=value) for value in range(1, 50, 2)])
+    for value in range(2, 50, 2):
+        execution.push(S.node, [sw.punctuation(a=value)])
+    [(state, *_)] = execution.snapshot().operators
+    assert [len(promise) for promise in state.pending.told if isinstance(promise, Closings)] == [49]
+    said = execution.push(S.node, [sw.cti(sw.INF)])
+    assert sum(batch.rows for batch in said) == 50
 
 
 def test_only_rows_in_its_time_hold_a_promise_back() -> None:
@@ -175,9 +194,9 @@ def test_the_papers_trace_of_sort() -> None:
 
 
 def test_a_range_without_a_low_end_needs_no_domain_but_null_comes_first() -> None:
-    upto = sw.punctuation(hour=sw.between(None, 4))
-    out = _sorted(HOURS.sort("hour"), *_rows(3, 5, None), upto, sw.punctuation(hour=None))
-    assert out == [[], [], [], [], [None, 3, upto, sw.punctuation(hour=None)]]
+    upto, null = sw.punctuation(hour=sw.between(None, 4)), sw.punctuation(hour=None)
+    out = _sorted(HOURS.sort("hour"), *_rows(3, 5, None), upto, null)
+    assert out == [[], [], [], [], [None, 3, null, upto]]
 
 
 def test_a_cti_and_promises_about_the_column_release_together() -> None:

@@ -8,11 +8,13 @@ alone nothing is known of what comes first; with [0, 3] as well, and nothing bel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import merge
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from slackwater.columns import FEW
 from slackwater.identity import place
 from slackwater.patterns import ANY, Constant, OneOf, Pattern, Range, holds, limits, united
 
@@ -45,21 +47,28 @@ def covers(patterns: Iterable[Pattern], dtype: pl.DataType) -> bool:
     return found.nan or not dtype.is_float()
 
 
-def prefix(patterns: Iterable[Pattern], dtype: pl.DataType) -> Prefix | None:
+def prefix(
+    patterns: Iterable[Pattern], dtype: pl.DataType, values: pl.Series | None = None
+) -> Prefix | None:
     """The values from the least on that these patterns match without a gap; None if null is left out.
+
+    `values` are as many constants. No more of them are looked at than belong to the prefix.
 
     >>> closed = [Constant(None), Range(None, 0, True, False), Range(2, 4)]
     >>> prefix(closed, pl.Int64()).values, prefix([*closed, Range(0, 3)], pl.Int64()).values
     (between(None, 0, closed='left'), between(None, 4))
+    >>> prefix(closed, pl.Int64(), pl.Series([7, 1, 0])).values
+    between(None, 4)
     """
     parts = list(_parts(patterns))
     if ANY in parts:
         return Prefix(Range(), nan=True)
-    if _NULL not in parts:
+    constants = pl.Series([], dtype=dtype) if values is None else values
+    if _NULL not in parts and not constants.null_count():
         return None
     ranked = sorted((part for part in parts if part not in (_NULL, _NAN)), key=_start)
     found: Pattern | None = None
-    for part in ranked:
+    for part in merge(ranked, map(Constant, _ascending(constants)), key=_start):
         if found is None:
             if not _is_first(part, dtype):
                 break
@@ -69,7 +78,16 @@ def prefix(patterns: Iterable[Pattern], dtype: pl.DataType) -> Prefix | None:
         if longer is None or (isinstance(longer, OneOf) and dtype != pl.Boolean):
             break
         found = longer
-    return Prefix(found, nan=_is_whole(found) and _NAN in parts)
+    has_nan = _NAN in parts or (dtype.is_float() and constants.is_nan().any())
+    return Prefix(found, nan=_is_whole(found) and has_nan)
+
+
+def _ascending(values: pl.Series) -> Iterator[Any]:
+    """The values that have a place in an order, in this order, as they are asked for."""
+    ranked = values.drop_nans() if values.dtype.is_float() else values
+    ranked = ranked.drop_nulls().unique().sort()
+    for first in range(0, len(ranked), FEW):
+        yield from ranked[first : first + FEW].to_list()
 
 
 def _parts(patterns: Iterable[Pattern]) -> Iterable[Pattern]:

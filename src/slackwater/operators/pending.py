@@ -21,7 +21,7 @@ import polars as pl
 
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys
-from slackwater.punctuations import Closings, Promise, Punctuation, behind
+from slackwater.punctuations import Closings, Promise, Punctuation, behind, together
 from slackwater.times import BEGIN, INF, Times
 
 __all__ = ["Pending", "settled"]
@@ -34,10 +34,12 @@ class Pending:
     """Promises that wait for rows to leave that they speak of."""
 
     told: list[Promise] = field(default_factory=list)
+    """closings of a set of columns together: they are looked up among the rows, all at once"""
 
     def take(self, told: Iterable[Promise], *, with_since: bool) -> None:
         """Let these wait; those of [since, before) only if they can be passed on at all."""
-        self.told += [p for p in told if isinstance(p, Closings) or p.since == BEGIN or with_since]
+        some = [p for p in told if isinstance(p, Closings) or p.since == BEGIN or with_since]
+        self.told = sorted(together([*self.told, *some]), key=_width)
 
     def free(self, held: Batch) -> tuple[Promise, ...]:
         """Those that speak of no held row. They wait no longer."""
@@ -52,6 +54,13 @@ class Pending:
                 (staying if promise.matches(held).any() else going).append(promise)
         self.told = staying
         return tuple(going)
+
+
+def _width(told: Promise) -> tuple[int, int]:
+    """What implies another one is told after it, as it came: then nothing is said twice."""
+    if isinstance(told, Closings):
+        return -len(told.keys.columns), 1
+    return -len(told.columns), 0 if told.since > BEGIN else 2
 
 
 def _waiting(closings: Closings, held: Batch) -> Mask:

@@ -109,11 +109,16 @@ class Sort:
         """Which rows no permitted one precedes."""
         [first, *_] = self.node.by
         column = held.payload[first]
-        closed = [box for each in state.closed.punctuations() for box in _boxes(each) if not box.is_cti]
+        closed = state.closed.punctuations()
+        boxes = [each for each in closed if isinstance(each, Punctuation) and not each.is_cti]
+        values = [each for each in closed if isinstance(each, Closings)]
+        times = [each.before for each in values]
+        until = np.concatenate([*times, np.array([box.before for box in boxes], dtype=np.int64)])
         done = np.zeros(held.rows, dtype=np.bool_)
-        for before in sorted({box.before for box in closed}, reverse=True):
-            patterns = [pattern for box in closed if box.before >= before for _, pattern in box.columns]
-            found = prefix(patterns, column.dtype)
+        for before in np.unique(until)[::-1].tolist():
+            patterns = [pattern for box in boxes if box.before >= before for _, pattern in box.columns]
+            some = [each.where(each.before >= before).keys[first] for each in values]
+            found = prefix(patterns, column.dtype, pl.concat(some) if some else None)
             if found is None:
                 continue
             complete = column.is_null().to_numpy()
@@ -137,7 +142,3 @@ def _speaks_of(promise: Promise, column: str) -> bool:
     if isinstance(promise, Closings):
         return promise.keys.columns == [column]
     return promise.since == BEGIN and [name for name, _ in promise.columns] == [column]
-
-
-def _boxes(promise: Promise) -> Sequence[Punctuation]:
-    return list(promise) if isinstance(promise, Closings) else [promise]
