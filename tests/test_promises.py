@@ -236,6 +236,28 @@ def sw_placed(position: int, control: Control) -> Any:
     return Batch.of([control], AB).controls[0]._replace(position=position)
 
 
+def test_of_boxes_that_are_gone_nothing_stays() -> None:
+    """One holds for ever; the others come and go, by a cti, or since somebody else has been told."""
+    stays = punctuation(a=sw.between(-9, -1), b=sw.between(-9, -1))
+    promises = _told(stays)
+    frame = pl.DataFrame({"a": [5, -5], "b": [5, -5]})
+    for t in range(2, 1000, 2):
+        told = [
+            punctuation(t, a=sw.between(0, 9), b=sw.between(0, 7 + t)),
+            punctuation(t + 1, t, a=sw.between(0, 9), b=sw.between(3, 7 + t)),
+        ]
+        promises.add(told)
+        assert promises.frontier(frame).tolist() == [t + 1, INF]
+        if t % 3:
+            promises.forget(told)
+        promises.add([cti(t + 1)])
+        assert len(promises) == 1
+    assert promises.known is not None
+    built = promises.known.boxes.built
+    assert max(built.taken, len(built.by_rest), len(built.ends)) < 300
+    assert promises.punctuations() == [cti(999), stays]
+
+
 def test_promises_survive_being_written_down() -> None:
     wide = punctuation(20, 4, a=sw.between(1, 5), b=sw.between(1, 5))
     promises = _told(cti(1), punctuation(a=1), punctuation(9, a=3, b=4), wide)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -535,6 +536,10 @@ class _Built:
         """what is in no tree yet; None: nothing has been computed"""
         self.by_rest: dict[Hashable, Punctuation] = {}
         """boxes by what they say of all columns but one, or of all but the times"""
+        self.ends: list[tuple[int, int, Punctuation]] = []
+        """a heap of the times until which they hold, each with the number that it was taken in as"""
+        self.taken = 0
+        """how many there were, some of which may be gone"""
 
     def __reduce__(self) -> tuple[type[_Built], tuple[()]]:
         return _Built, ()
@@ -546,8 +551,6 @@ class Boxes:
 
     told: dict[Punctuation, None] = field(default_factory=dict)
     """a set, in order"""
-    soonest: int = INF
-    """no box holds for a shorter time"""
     built: _Built = field(default_factory=_Built)
 
     def __len__(self) -> int:
@@ -557,6 +560,7 @@ class Boxes:
         """Take one in; or give back what says it together with one of them, which is gone then."""
         if told in self.told:
             return None
+        self._tidy()
         built = self._begun()
         rests = list(_rests(told))
         for rest in rests:
@@ -570,7 +574,8 @@ class Boxes:
         assert built.pending is not None
         built.pending.append(told)
         self.told[told] = None
-        self.soonest = min(self.soonest, told.before)
+        heappush(built.ends, (told.before, built.taken, told))
+        built.taken += 1
         return None
 
     def forget(self, told: Punctuation, schema: Mapping[str, pl.DataType]) -> None:
@@ -579,8 +584,7 @@ class Boxes:
             if told.implies(box):
                 # it may stay in its tree, see above
                 del self.told[box]
-        if 2 * len(self.told) < self.built.count:
-            self.built = _Built()
+        self._tidy()
 
     def meeting(self, told: Punctuation, schema: Mapping[str, pl.DataType]) -> list[Punctuation]:
         """Those that another one meets, and perhaps some that it does not."""
@@ -589,19 +593,30 @@ class Boxes:
         # some are gone, and stay in their tree
         return list(dict.fromkeys(box for box in (*found, *others) if box in self.told))
 
-    def keep(self, wanted: Callable[[Punctuation], bool]) -> None:
-        """Drop the others."""
-        kept = {each: None for each in self.told if wanted(each)}
-        if len(kept) < len(self.told):
-            self.told, self.built = kept, _Built()
-        self.soonest = min((each.before for each in kept), default=INF)
+    def purge(self, cti: int) -> None:
+        """Drop what a cti implies."""
+        ends = self._begun().ends
+        while ends and ends[0][0] <= cti:
+            _, _, box = heappop(ends)
+            # it may stay in its tree, see above
+            self.told.pop(box, None)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget what is mostly of boxes that are gone."""
+        built = self.built
+        if 2 * len(self.told) < max(built.count, built.taken - 2 * _LEAST_PENDING):
+            self.built = _Built()
 
     def _begun(self) -> _Built:
         built = self.built
         if built.pending is None:
             built.pending = list(self.told)
-            for box in self.told:
+            for at, box in enumerate(self.told):
                 built.by_rest.update(dict.fromkeys(_rests(box), box))
+                built.ends.append((box.before, at, box))
+            heapify(built.ends)
+            built.taken = len(self.told)
         return built
 
     def frontier(self, frame: pl.DataFrame, reached: Times, schema: Mapping[str, pl.DataType]) -> bool:

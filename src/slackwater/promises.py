@@ -105,8 +105,8 @@ class Known:
         """Drop what a cti implies."""
         for spans in self.spans:
             spans.purge(cti)
-        if self.boxes.soonest <= cti:
-            self.boxes.keep(lambda box: box.before > cti)
+        if len(self.boxes):
+            self.boxes.purge(cti)
 
     def forget(self, told: Promise) -> None:
         """Drop what a promise implies."""
