@@ -398,3 +398,26 @@ def test_another_end_is_no_gap_where_each_event_is_told_once() -> None:
         running.push(y, [sw.cti(15)])
         [entry] = running.output.ledger
         assert entry.reason == "missing"
+
+
+def test_every_end_at_once_shows_no_copy_before_its_time() -> None:
+    """An insert of one copy more is an insert, and who has told fewer so far takes none back."""
+    x, y, z = (sw.stream(SCHEMA, name=name) for name in "xyz")
+    one, other = sw.insert(1, 5, p="A"), sw.insert(1, 7, p="A")
+    shown: dict[Any, list[Element]] = {}
+    for inserts in (sw.AT_FIRST_SIGHT, sw.FROM_LEADER, sw.after(1)):
+        policy = sw.merge_policy(inserts=inserts, adjusts=sw.EVERY)
+        running = sw.merge(x, y, z, policy=policy).open()
+        for stream in (x, y, z):
+            running.push(stream, [one])
+        running.push(z, [other])
+        running.push(y, [sw.adjust(1, 5, 6, p="A")])
+        shown[inserts] = list(running.output)
+    assert shown[sw.AT_FIRST_SIGHT] == [one, other, sw.adjust(1, 5, 6, p="A")]
+    assert shown[sw.FROM_LEADER] == shown[sw.after(1)] == [one, sw.adjust(1, 5, 6, p="A")]
+    running = sw.merge(x, y, policy=sw.merge_policy(adjusts=sw.EVERY)).open()
+    running.push(x, [one, one])
+    running.push(y, [one])
+    assert list(running.output) == [one, one]
+    running.push(x, [sw.adjust(1, 5, 1, p="A")])
+    assert list(running.output) == [one, one, sw.adjust(1, 5, 1, p="A")]

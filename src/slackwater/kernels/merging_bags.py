@@ -90,8 +90,8 @@ def copy(pool, facts, heads, totals, node, one, other):
 
 
 @njit(cache=True)
-def absorb(nodes, starts, old_ends, new_ends, port, pool, facts, heads, totals, mark, touched):
-    """Note what rows of an input say of their nodes; which nodes."""
+def absorb(nodes, starts, old_ends, new_ends, port, pool, facts, heads, totals, mark, touched, had):
+    """Note what rows of an input say of their nodes; which nodes, and how many copies it had of them."""
     count = 0
     for i in range(len(nodes)):
         node = nodes[i]
@@ -99,7 +99,7 @@ def absorb(nodes, starts, old_ends, new_ends, port, pool, facts, heads, totals, 
             continue
         if mark[node] < 0:
             mark[node] = count
-            touched[count] = node
+            touched[count], had[count] = node, totals[node, port]
             count += 1
         if old_ends[i] > starts[i]:
             _count(pool, facts, heads, totals, node, port, old_ends[i], -1)
@@ -229,7 +229,7 @@ def _allowed(totals, node, attached, needed, scratch):
 
 @njit(cache=True)
 def show(
-    touched, port, cti, inserts, adjusts, needed,
+    touched, had, port, cti, inserts, adjusts, needed,
     vs, due, front, pool, facts, heads, totals, attached, more, less, scratch,
     changed, old_ends, new_ends, sooner, behind,
 ):  # fmt: skip
@@ -242,11 +242,19 @@ def show(
         follows = adjusts == ANYONE or adjusts == port
         if start >= stable:
             if follows and totals[node, out] > 0:
-                n, _ = _match(
-                    node, start, port, False, start, INF,
+                n, _ = _match_half(
+                    node, start, port, start,
                     pool, facts, heads, totals, more, less, changed, old_ends, new_ends, n,
                 )  # fmt: skip
-            elif inserts == ANYONE or inserts == port:
+                # who has told fewer so far does not say that there are no more
+                gone = had[j] - totals[node, port]
+                n_more, _ = _compare(pool, heads, node, out, port, start, more, less)
+                for a in range(min(gone, n_more)):
+                    n = _change(
+                        node, start, out, more[a], start,
+                        pool, facts, heads, totals, changed, old_ends, new_ends, n,
+                    )  # fmt: skip
+            if inserts == ANYONE or inserts == port:
                 most = totals[node, port]
                 if needed > 1:
                     most = min(most, _allowed(totals, node, attached, needed, scratch))

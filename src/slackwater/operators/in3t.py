@@ -142,9 +142,9 @@ class In3t:
         nodes, first_new, ghosts = events.nodes_of(rows, inputs.stable_of(rows))
         state.begin(first_new, ghosts)
         state.reserve(rows.rows)
-        touched = np.empty(len(nodes), dtype=np.int64)
+        touched, had = (np.empty(len(nodes), dtype=np.int64) for _ in range(2))
         count = kernel.absorb(
-            nodes, rows.vs, rows.old_ve, rows.new_ve, port, *state.chains, events.mark, touched
+            nodes, rows.vs, rows.old_ve, rows.new_ve, port, *state.chains, events.mark, touched, had
         )
         touched = touched[:count]
         # ghosts that were told and taken back in one batch
@@ -155,7 +155,7 @@ class In3t:
         sooner, behind = (np.empty(count, dtype=np.int64) for _ in range(2))
         inserts, adjusts, needed = whose(self.policy, inputs)
         n, n_sooner, n_behind = kernel.show(
-            touched, port, inputs.out, inserts, adjusts, needed,
+            touched, had, port, inputs.out, inserts, adjusts, needed,
             events.vs, events.due, events.front, *state.chains, inputs.attached, *state.scratch(touched),
             np.empty(inputs.count, dtype=np.int64), changed, old, new, sooner, behind,
         )  # fmt: skip
