@@ -421,3 +421,14 @@ def test_every_end_at_once_shows_no_copy_before_its_time() -> None:
     assert list(running.output) == [one, one]
     running.push(x, [sw.adjust(1, 5, 1, p="A")])
     assert list(running.output) == [one, one, sw.adjust(1, 5, 1, p="A")]
+
+
+@pytest.mark.parametrize("algorithm", ["R3", "R4"])
+def test_who_is_attached_when_all_have_left_leads(algorithm: Any) -> None:
+    policy = sw.merge_policy(inserts=sw.FROM_LEADER)
+    running = sw.merge(a, b, algorithm=algorithm, policy=policy).open()
+    for stream in (b, a):
+        running.detach(stream)
+    running.attach(b)
+    [said] = running.push(b, [sw.insert(1, 5, p="A")])
+    assert list(said) == [sw.insert(1, 5, p="A")]

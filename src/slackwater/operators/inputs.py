@@ -93,6 +93,9 @@ class Inputs:
         """An input begins anew, complete from that time on."""
         self.detach(port)
         self.attached[port], self.quarantined[port] = True, False
+        if not self.attached[self.leader]:
+            # all had left
+            self.leader = port
         self.begun[port] += 1
         self.since[port] = since
         # who begins now may have been told before
