@@ -119,3 +119,34 @@ def test_times_before_a_window(time: int, size: int, hop: int, shift: int) -> No
 
 def _array(value: int) -> Any:
     return np.array([value])
+
+
+@pytest.mark.parametrize("past", [sw.cti(20), sw.punctuation(k="a")])
+def test_what_a_merge_that_begins_anew_had_said_is_past_is_told_again(past: Any) -> None:
+    """It has forgotten the event, and one of its copies had been told that it need not tell it."""
+    known = sw.StreamProperties(vs_payload_key=True, insert_only=True)
+    a, b, c = (sw.stream(SCHEMA, name=each, properties=known) for each in "abc")
+    near = sw.merge(*(each.where(sw.col("v") > 0) for each in (a, b)))
+    running = sw.merge(c, near).open()
+    row = sw.insert(1, 16, k="a", v=1)
+    # it is not complete, so that the answer does not go as far as it does
+    running.attach(near, since=50)
+    running.push(a, [row, past])
+    running.attach(near)
+    running.detach(c)
+    for each in (b, a):
+        running.push(each, [row, sw.cti(sw.INF)])
+    assert running.output.settled_until == sw.INF
+    assert running.output.history().rows() == [("a", 1, 1, 16)]
+
+
+def test_a_copy_that_begins_anew_is_told_what_the_answer_has_settled() -> None:
+    a, b = (sw.stream(SCHEMA, name=each, properties=INSERTS) for each in "ab")
+    copies = [each.where(sw.col("v") >= 0).select("k") for each in (a, b)]
+    running = sw.merge(*copies).open()
+    rows = [sw.insert(t, t + 1, k="a", v=t) for t in range(100)]
+    running.push(a, [*rows, sw.punctuation(k="b"), sw.cti(90)])
+    running.attach(copies[1])
+    running.push(b, [*rows, sw.insert(95, 96, k="b", v=1)])
+    # lifetimes of 1: what starts before 89 ends before 90
+    assert [each.rows_in for each in running.describe() if each.name == "Where"] == [100, 11]

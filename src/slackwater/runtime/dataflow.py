@@ -250,13 +250,24 @@ class Dataflow:
         """An input of a merge begins anew, with all that leads to it alone: the sources among that."""
         own: list[Running] = []
         leading = {id(merge.inbound[port])}
+        # what a merge that begins anew has said is past, it does not know any more
+        told: set[int] = set()
         # readers before what they read
         for operator in reversed(self.operators):
             if operator.outbound and all(id(queue) in leading for queue in operator.outbound):
                 own.append(operator)
-                leading |= {id(queue) for queue in operator.inbound}
+                inbound = {id(queue) for queue in operator.inbound}
+                leading |= inbound
+                if operator in self.merges or any(id(queue) in told for queue in operator.outbound):
+                    told |= inbound
         for operator in own:
             operator.begin_anew()
+            for queue in operator.inbound:
+                if id(queue) in told:
+                    queue.begin_anew()
+        for operator in own:
+            if operator in self.merges:
+                operator.repeat()
         merge.attach(port, since)
         self.run_until_quiet()
         return [

@@ -124,6 +124,10 @@ class Queue:
         if self.writer is not None:
             self.writer.outdate()
 
+    def begin_anew(self) -> None:
+        """Its reader has begun anew, and has not said yet what it has no interest in."""
+        self.unwanted, self.outdated = None, BEGIN
+
     def _heard(self, batch: Batch, unwanted: Promises) -> Batch:
         """What is promised for ever does not come anyway; users hear nothing of what was left out."""
         patterns = [each.control for each in batch.controls if is_of_payloads(each.control)]

@@ -220,6 +220,13 @@ class Running:
             if asked is not None:
                 queue.outdate(asked)
 
+    def repeat(self) -> None:
+        """Tell those who write its inputs, and have begun anew, in what its readers have no interest."""
+        for queue in self.outbound:
+            if queue.unwanted is not None:
+                self.forgo(queue.unwanted.punctuations())
+        self.outdate()
+
     def detach(self, port: int) -> None:
         """An input of a merge is not listened to any longer."""
         assert isinstance(self.step, Merge), "only a merge can do without"
