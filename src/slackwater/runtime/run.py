@@ -20,7 +20,7 @@ from slackwater.errors import InvalidElement, OperatorError, PlanError, Slackwat
 from slackwater.events import Batch, Element, Stream
 from slackwater.levels import HELD, NO_LEVEL, Level, Method, Showing, method_for
 from slackwater.operators import Description, Now, wall_clock
-from slackwater.plan.nodes import Merge, Node, Source, walk
+from slackwater.plan.nodes import GroupApply, Merge, Node, Source, walk
 from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
@@ -137,12 +137,7 @@ class Execution:
                 return None
             port, edge = found
             return partial(self._dataflow.push_replica, source, port), edge
-        if replica is not None:
-            raise PlanError(
-                f"{source.stream_name} has no replicas",
-                detail=f"replica={replica!r}",
-                hint="sw.stream(..., replicated=True) has",
-            )
+        _refuse_replica(source, replica)
         return partial(self._dataflow.push, source), self.edges[source]
 
     def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> list[Batch]:
@@ -163,6 +158,7 @@ class Execution:
         if isinstance(stream, Source) and stream in self._replicas:
             self._replicas[stream].detach(replica)
             return self._said()
+        _refuse_replica(stream, replica)
         merge, port = self._input(stream)
         self._dataflow.detach(merge, port)
         return self._said()
@@ -173,6 +169,7 @@ class Execution:
         if isinstance(stream, Source) and stream in self._replicas:
             self._replicas[stream].attach(replica, since)
             return self._said()
+        _refuse_replica(stream, replica)
         merge, port = self._input(stream)
         for source in self._dataflow.attach(merge, port, since):
             self.edges[source] = self._edge(source)
@@ -180,11 +177,10 @@ class Execution:
 
     def _input(self, stream: Node) -> tuple[Running, int]:
         """Which input of which merge a stream is."""
-        merges = [node for node in walk(self._root) if isinstance(node, Merge)]
         found = [
             (operator, port)
-            for node, operator in zip(merges, self._dataflow.merges, strict=True)
-            for port, child in enumerate(node.streams)
+            for node, operator in zip(_merges(self._root), self._dataflow.merges, strict=True)
+            for port, child in enumerate(() if node is None else node.streams)
             if child is stream
         ]
         if len(found) != 1:
@@ -282,6 +278,27 @@ class Execution:
             )
             for operator in self._dataflow.operators
         ]
+
+
+def _refuse_replica(stream: Node, replica: str | None) -> None:
+    """Only of a stream that has replicas one can be named."""
+    if replica is not None:
+        raise PlanError(
+            f"{stream.stream_name if isinstance(stream, Source) else stream.name} has no replicas",
+            detail=f"replica={replica!r}",
+            hint="sw.stream(..., replicated=True) has",
+        )
+
+
+def _merges(root: Node) -> list[Merge | None]:
+    """The merges of a plan as they are at work; None: of a plan for each group, which has no streams."""
+    found: list[Merge | None] = []
+    for node in walk(root):
+        if isinstance(node, Merge):
+            found.append(node)
+        elif isinstance(node, GroupApply):
+            found += [None for _ in _merges(node.body)]
+    return found
 
 
 def without_time(told: object) -> Punctuation:
