@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,17 @@ from typing import Any
 import pytest
 
 import slackwater as sw
+from slackwater.distributed.bucket import Bucket
+from slackwater.distributed.program import program_of
 from slackwater.errors import PlanError
+from slackwater.operators.in2t import In2t
+from slackwater.operators.merge import Merge as Step
+from slackwater.operators.merge_ordered import InOrder
+from slackwater.plan.explain import mermaid, stages
 from slackwater.plan.merges import chosen
 from slackwater.plan.nodes import Merge
 from slackwater.plan.properties import infer, output_latencies
+from slackwater.runtime.dataflow import Dataflow
 
 PERFECT = sw.StreamProperties(ordered=True, insert_only=True)
 
@@ -171,3 +179,61 @@ def test_who_asks_for_an_algorithm_that_goes_by_no_order_gets_none(algorithm: An
     by_itself, asked = sw.merge(a, b), sw.merge(a, b, algorithm=algorithm)
     assert infer(by_itself.node)[by_itself.node].ordered
     assert not infer(asked.node)[asked.node].ordered
+
+
+PLAIN: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "rows": lambda s: s,
+    "a count": lambda s: s.aggregate(n=sw.count()),
+    "windows": lambda s: s.window(sw.tumbling(4)).group_by("k").aggregate(n=sw.count()),
+    "cleansed": lambda s: s.cleanse(),
+}
+SETTINGS: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "as it is": lambda q: q,
+    "perfect": lambda q: q.latency(sw.PERFECTNESS_PRESERVING),
+    "ultra": lambda q: q.consistency("ultra"),
+    "strong": lambda q: q.consistency("strong"),
+}
+
+
+def _algorithm(step: object) -> str:
+    assert isinstance(step, Step)
+    if isinstance(step.index, InOrder):
+        return step.index.algorithm
+    return "R3" if isinstance(step.index, In2t) else "R4"
+
+
+def _at_work(query: sw.Query) -> list[str]:
+    return [_algorithm(merge.step) for merge in Dataflow.of(query.node).merges]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_is_explained_is_what_runs(name: str, setting: str, grouped: bool) -> None:
+    """Also of a plan for each group, which runs over all groups at once, and in all forms of a plan."""
+    plan = PLAIN[name]
+    for known in (
+        PERFECT,
+        sw.StreamProperties(vs_payload_key=True),
+        sw.StreamProperties(True, True, True),
+    ):
+        if grouped:
+            query = _of(known).group_by("k").apply(lambda group: sw.merge(plan(group), plan(group)))
+        else:
+            query = sw.merge(plan(_of(known)), plan(_of(known)))
+        query = SETTINGS[setting](query)
+        for told in (query.explain(), mermaid(query.node)):
+            assert re.findall(r"Merge (R\d)", told) == _at_work(query), told
+
+
+def test_stages_say_what_they_run() -> None:
+    """Of a source that comes in partitions no order is known, and of cleansed rows one is."""
+    s = _of(sw.StreamProperties(vs_payload_key=True)).cleanse()
+    query = sw.merge(*(s.aggregate(n=sw.count()) for _ in "ab")).latency(sw.PERFECTNESS_PRESERVING)
+    program = program_of(query.node, buckets=2)
+    [merge] = (
+        operator
+        for stage in range(1, len(program.cut.stages) + 1)
+        for operator in Bucket(program, stage, 0)._dataflow.merges
+    )
+    assert f"Merge {_algorithm(merge.step)} (" in stages(query.node, 2)

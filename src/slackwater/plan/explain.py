@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from slackwater.consistency import OutputLatency
 from slackwater.plan.exchanges import Cut, cut
-from slackwater.plan.merges import chosen
+from slackwater.plan.merges import Choice, chosen, merges_of
 from slackwater.plan.nodes import (
     Argument,
     Consistency,
@@ -36,10 +35,10 @@ __all__ = ["in_stages", "mermaid", "stages", "text"]
 
 def text(root: Node) -> str:
     """The plan as a tree, the result on top."""
-    root = placed(root)
+    written, root = root, placed(root)
+    choices = _choices(root, written)
     nodes = _with_subplans(root)
     properties = {node: known for plan in _plans(root) for node, known in infer(plan).items()}
-    latencies = output_latencies(root)
     readers = Counter(child for node in nodes for child in node.inputs)
     numbers: dict[Node, int] = {}
     lines: list[str] = []
@@ -54,7 +53,7 @@ def text(root: Node) -> str:
             numbers[node] = len(numbers) + 1
             mark = f" #{numbers[node]}, runs once"
         known = ", ".join(properties[node].names())
-        lines.append(first + _label(node, latencies.get(node)) + (f" [{known}]" if known else "") + mark)
+        lines.append(first + _label(node, choices) + (f" [{known}]" if known else "") + mark)
         children = [*node.inputs, node.body] if isinstance(node, GroupApply) else list(node.inputs)
         for child in reversed(children):
             last = child is children[-1]
@@ -65,10 +64,14 @@ def text(root: Node) -> str:
 
 def mermaid(root: Node) -> str:
     """The plan as a Mermaid flowchart, sources at the bottom."""
-    root = placed(root)
+    written, root = root, placed(root)
+    choices = _choices(root, written)
     names = {node: f"n{i}" for i, node in enumerate(_with_subplans(root))}
     lines = ["flowchart BT"]
-    lines += (f'    {name}["{_label(node).replace(chr(34), "#quot;")}"]' for node, name in names.items())
+    lines += (
+        f'    {name}["{_label(node, choices).replace(chr(34), "#quot;")}"]'
+        for node, name in names.items()
+    )
     lines += (f"    {names[child]} --> {name}" for node, name in names.items() for child in node.inputs)
     for node, name in names.items():
         if isinstance(node, Fixpoint) and node.argument in names:
@@ -93,11 +96,17 @@ def in_stages(
     """The stages of a plan that was cut, and how those stand of which that is known, by number."""
     lines = [f"up to the last common token: {', '.join(aligned)}"] if aligned else []
     described = found.describe(buckets)
+    latencies = output_latencies(found.root)
     for number, (said_of_it, stage) in enumerate(zip(described, found.stages, strict=True), 1):
         lines.append(said_of_it)
         plans = (*(mending.plan for mending in stage.mends), *stage.roots)
         shown = [node for node in walk(*plans) if not isinstance(node, _UNSEEN)]
-        said = (f"{_label(node)} {stage.loops.get(node, '')}".rstrip() for node in shown)
+        choices: dict[Node, Choice] = {
+            node: chosen(node, latencies[stage.origins[node]])
+            for node in shown
+            if isinstance(node, Merge)
+        }
+        said = (f"{_label(node, choices)} {stage.loops.get(node, '')}".rstrip() for node in shown)
         labels = (label.replace(GROUP, "group.").replace("\0", "").replace("\1", "") for label in said)
         lines += (f"    {label}" for label in labels)
         if standing and number in standing:
@@ -108,9 +117,23 @@ def in_stages(
 _UNSEEN = (Source, Argument, Consistency, Latency)
 
 
-def _label(node: Node, latency: OutputLatency | None = None) -> str:
+def _choices(shown: Node, written: Node) -> dict[Node, Choice]:
+    """How each merge that is shown is done in the plan that runs.
+
+    A plan for each group runs over all groups at once, where other things are known of its streams.
+    """
+    merges = merges_of(shown)
+    if not merges:
+        return {}
+    at_work = rewritten(written)
+    latencies = output_latencies(at_work)
+    pairs = zip(merges, merges_of(at_work), strict=True)
+    return {shown: chosen(each, latencies[each]) for shown, each in pairs}
+
+
+def _label(node: Node, choices: Mapping[Node, Choice]) -> str:
     if isinstance(node, Merge):
-        choice = chosen(node, latency or OutputLatency.EAGER)
+        choice = choices[node]
         return f"{node.name} {choice.algorithm} ({choice.why}), {choice.shown(node.policy)}"
     columns = f" ({_columns(node.schema)})" if isinstance(node, Source) else ""
     return f"{node.name} {node.describe()}".rstrip() + columns

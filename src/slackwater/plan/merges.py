@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 
 from slackwater.consistency import OutputLatency
 from slackwater.merging import AT_FIRST_SIGHT, AT_STABLE, MergePolicy
-from slackwater.plan.nodes import Merge
+from slackwater.plan.nodes import GroupApply, Merge, Node, walk
 from slackwater.plan.properties import infer
 from slackwater.validity import StreamProperties
 
-__all__ = ["Choice", "chosen"]
+__all__ = ["Choice", "chosen", "merges_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,14 @@ def _best(inputs: Sequence[StreamProperties], *, gaps: bool) -> Choice:
     lacking = [i for i, each in enumerate(inputs) if not each.vs_payload_key]
     which = "any input" if len(lacking) == len(inputs) else f"input {lacking[0]}"
     return Choice("R4", f"(vs, payload) is not known to be a key of {which}")
+
+
+def merges_of(root: Node) -> list[Merge]:
+    """The merges of a plan, and of plans for each group in it, as they come in the plan that runs."""
+    found: list[Merge] = []
+    for node in walk(root):
+        if isinstance(node, Merge):
+            found.append(node)
+        elif isinstance(node, GroupApply):
+            found += merges_of(node.body)
+    return found

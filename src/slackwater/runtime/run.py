@@ -20,7 +20,8 @@ from slackwater.errors import InvalidElement, OperatorError, PlanError, Slackwat
 from slackwater.events import Batch, Element, Stream
 from slackwater.levels import HELD, NO_LEVEL, Level, Method, Showing, method_for
 from slackwater.operators import Description, Now, wall_clock
-from slackwater.plan.nodes import GroupApply, Merge, Node, Source, walk
+from slackwater.plan.merges import merges_of
+from slackwater.plan.nodes import Node, Source
 from slackwater.plan.placement import the_dial
 from slackwater.plan.properties import infer, is_disordered
 from slackwater.plan.rewrites import user_name
@@ -179,8 +180,8 @@ class Execution:
         """Which input of which merge a stream is."""
         found = [
             (operator, port)
-            for node, operator in zip(_merges(self._root), self._dataflow.merges, strict=True)
-            for port, child in enumerate(() if node is None else node.streams)
+            for node, operator in zip(merges_of(self._root), self._dataflow.merges, strict=True)
+            for port, child in enumerate(node.streams)
             if child is stream
         ]
         if len(found) != 1:
@@ -288,17 +289,6 @@ def _refuse_replica(stream: Node, replica: str | None) -> None:
             detail=f"replica={replica!r}",
             hint="sw.stream(..., replicated=True) has",
         )
-
-
-def _merges(root: Node) -> list[Merge | None]:
-    """The merges of a plan as they are at work; None: of a plan for each group, which has no streams."""
-    found: list[Merge | None] = []
-    for node in walk(root):
-        if isinstance(node, Merge):
-            found.append(node)
-        elif isinstance(node, GroupApply):
-            found += [None for _ in _merges(node.body)]
-    return found
 
 
 def without_time(told: object) -> Punctuation:
