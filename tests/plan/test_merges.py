@@ -13,6 +13,7 @@ import slackwater as sw
 from slackwater.distributed.bucket import Bucket
 from slackwater.distributed.program import program_of
 from slackwater.errors import PlanError
+from slackwater.events import Element
 from slackwater.operators.in2t import In2t
 from slackwater.operators.merge import Merge as Step
 from slackwater.operators.merge_ordered import InOrder
@@ -21,6 +22,7 @@ from slackwater.plan.merges import chosen
 from slackwater.plan.nodes import Merge
 from slackwater.plan.properties import infer, output_latencies
 from slackwater.runtime.dataflow import Dataflow
+from slackwater.times import INF
 
 PERFECT = sw.StreamProperties(ordered=True, insert_only=True)
 
@@ -138,6 +140,36 @@ def test_who_says_another_end_in_order_is_set_aside() -> None:
     [entry] = running.output.ledger
     assert "another end" in entry.detail
     assert "quarantined: 1" in entry.detail
+
+
+def test_who_says_other_rows_of_a_start_is_set_aside() -> None:
+    """By R1, which compares them by their places; of what it says with them nothing is shown."""
+    ties = replace(PERFECT, ties_in_order=True)
+    a, b, c = (sw.stream({"k": str}, name=name, properties=ties) for name in "abc")
+    script: list[tuple[sw.Query, list[Element]]] = [
+        (a, [sw.insert(5, 6, k="x"), sw.insert(5, 6, k="y")]),
+        (b, [sw.insert(5, 6, k="x"), sw.insert(5, 7, k="y"), sw.insert(8, 9, k="z")]),
+        (c, [sw.insert(5, 6, k="x"), sw.insert(5, 6, k="y"), sw.insert(5, 6, k="z")]),
+        (b, [sw.insert(9, 10, k="z"), sw.cti(INF)]),
+        (c, [sw.cti(INF)]),
+    ]
+    assert "Merge R1" in sw.merge(a, b, c).explain()
+    policy = sw.merge_policy(contradiction=sw.QUARANTINE)
+    running = sw.merge(a, b, c, policy=policy).open()
+    for stream, elements in script:
+        running.push(stream, elements)
+    assert list(running.output) == [*script[2][1], sw.cti(INF)]
+    [entry] = running.output.ledger
+    assert entry.element == sw.insert(5, 7, k="y")
+    assert "another order, or others: input 1 has it as number 2 of its start" in entry.detail
+    assert "quarantined: 1" in entry.detail
+    # nobody is left who could be right
+    running = sw.merge(a, b, c, policy=policy).open()
+    running.push(*script[0])
+    running.detach(a)
+    running.push(*script[1])
+    assert [entry.detail.rpartition(": ")[2] for entry in running.output.ledger] == ["nobody"]
+    assert list(running.output)[-1] == sw.insert(8, 9, k="z")
 
 
 def test_a_replica_that_is_not_in_order_is_called_by_its_name() -> None:

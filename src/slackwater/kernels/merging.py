@@ -34,7 +34,7 @@ BEGIN, INF = np.int64(-(2**63)), np.int64(2**63 - 1)
 # who may show an insert, and an adjust
 ANYONE, NOBODY = -2, -1
 # what is wrong with what an input says of a node
-ENDS, LACKS, HAS = 0, 1, 2
+ENDS, LACKS, HAS, ORDER = 0, 1, 2, 3
 
 
 @njit(cache=True)

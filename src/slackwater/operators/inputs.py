@@ -153,6 +153,7 @@ _RULES = {
     kernel.ENDS: "another end",
     kernel.LACKS: "an event is missing",
     kernel.HAS: "an event too many",
+    kernel.ORDER: "rows of one start in another order, or others",
 }
 
 
@@ -187,7 +188,7 @@ class Wrong:
         is_decided: bool = True,
     ) -> Wrong:
         """By the number of the rule that is broken, and the others who say the one or the other."""
-        missing = rule != kernel.ENDS
+        missing = rule in (kernel.LACKS, kernel.HAS)
         sides = (port, *against), tuple(with_output)
         return cls(port, _RULES[rule], row, detail, *sides, missing, is_decided)
 

@@ -32,7 +32,7 @@ import polars as pl
 from slackwater.errors import OperatorError
 from slackwater.events import Batch
 from slackwater.kernels.grouping import Keys, hashes_of
-from slackwater.kernels.merging import ENDS, HAS, first_out_of_order
+from slackwater.kernels.merging import ENDS, HAS, ORDER, first_out_of_order
 from slackwater.operators.inputs import Inputs, Ints, Wrong
 from slackwater.punctuations import Promise
 from slackwater.times import BEGIN, show
@@ -128,7 +128,7 @@ class InOrder:
         if first == same:
             return rows.slice(first, rows.rows) if first else rows, []
         if self.algorithm == "R1":
-            return self._after_count(state, inputs, port, rows, first=first, same=same), []
+            return self._after_count(state, inputs, port, rows, first=first, same=same)
         return self._unseen(state, inputs, port, rows, first=first, same=same)
 
     def _require(self, state: State, inputs: Inputs, port: int, rows: Batch) -> None:
@@ -148,21 +148,19 @@ class InOrder:
 
     def _after_count(
         self, state: State, inputs: Inputs, port: int, rows: Batch, *, first: int, same: int
-    ) -> Batch:
+    ) -> tuple[Batch, list[Wrong]]:
         """R1: of the latest start, those beyond what was shown; who said it may have left."""
         had, told = int(state.counts[port]), len(state.hashes)
         again = min(same - first, max(0, told - had))
         hashes = _hashes(rows.slice(first, first + again))
         differ = np.flatnonzero(hashes != state.hashes[had : had + again])
-        if len(differ):
-            [element] = rows.slice(first + int(differ[0]), first + int(differ[0]) + 1)
-            raise OperatorError(
-                f"merge: input {inputs.names[port]} has rows of one start in another order, or others",
-                detail=f"{element!r} is number {had + int(differ[0]) + 1} of its start",
-                hint="declare ties_in_order only where replicas agree on it; else R2 is taken, or R3",
-            )
         state.counts[port] += same - first
-        return rows.slice(first + again, rows.rows)
+        beyond = rows.slice(first + again, rows.rows)
+        if not len(differ):
+            return beyond, []
+        row = int(differ[0])
+        wrong = _told_otherwise(state, inputs, port, rows.slice(first + row, first + row + 1), had + row)
+        return (Batch.empty(self.schema) if wrong.with_output else beyond), [wrong]
 
     def _unseen(
         self, state: State, inputs: Inputs, port: int, rows: Batch, *, first: int, same: int
@@ -253,6 +251,15 @@ def _ends_otherwise(state: State, inputs: Inputs, port: int, row: Batch, shown: 
     detail = f"input {inputs.names[port]} has it, it was shown until {show(shown)}"
     with_output = [each for each in there if each != port]
     return Wrong.of(ENDS, row, port, detail=detail, against=[], with_output=with_output)
+
+
+def _told_otherwise(state: State, inputs: Inputs, port: int, row: Batch, place: int) -> Wrong:
+    """A row in the place of another of its start, which those who have told as many are taken to say."""
+    there = np.flatnonzero(inputs.attached & (state.counts > place)).tolist()
+    has = f"input {inputs.names[port]} has it as number {place + 1} of its start, another was shown"
+    detail = f"{has}; ties_in_order is so only where all inputs agree on the order"
+    with_output = [each for each in there if each != port]
+    return Wrong.of(ORDER, row, port, detail=detail, against=[], with_output=with_output)
 
 
 def _promised_away(inputs: Inputs, port: int, row: Batch) -> Wrong:
