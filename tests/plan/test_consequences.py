@@ -177,3 +177,28 @@ def _endpoints(history: History) -> set[int]:
 def _alive(history: History, time: int) -> list[str]:
     rows = (str(event.payload) for event in history.events() if event.vs <= time < event.ve)
     return sorted(rows)
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_of_a_merge_all_ends_count_that_were_told(replicated: bool) -> None:
+    """One end is in the entry, and behind it counts where the event ends: the other one may be right."""
+    known = sw.StreamProperties(vs_payload_key=True, never_lengthens=True)
+    copies = sw.stream({"k": str}, name="s", properties=known, replicated=True)
+    apart = [sw.stream({"k": str}, name=name, properties=known) for name in "ab"]
+    policy = sw.merge_policy(gaps=True)
+    merged = sw.merge(copies, policy=policy) if replicated else sw.merge(*apart, policy=policy)
+    running = merged.point_at_end().open()
+    told = [[sw.insert(1, 50, k="x"), sw.cti(60)], [sw.insert(1, 20, k="x"), sw.cti(30)]]
+    for elements, stream in zip(reversed(told), apart, strict=True):
+        if replicated:
+            # the same copy, which says another end when it has begun anew
+            running.attach(copies, replica="a")
+            running.push(copies, elements, replica="a")
+        else:
+            running.push(stream, elements)
+    [entry] = running.output.ledger
+    assert (entry.reason, entry.element) == ("missing", sw.insert(1, 50, k="x"))
+    assert entry.since is not None
+    assert entry.until is not None
+    assert entry.since <= 20
+    assert entry.until >= 51

@@ -91,11 +91,11 @@ class Consequences:
         """What follows from a change of what a node, perhaps a source, gives.
 
         Of an outer join that is a pair, and while it lasts its rows are alone or not: where they are cut
-        depends on it, too.
+        depends on it, too. Of a merge it is an event that inputs give other ends, of which one is told.
         """
         node = self._stands_for.get(node, node)
-        alone = isinstance(node, n.Join) and node.how != "inner"
-        return self._followed(node, _stretch(change) if alone else change)
+        cut_otherwise = isinstance(node, n.Merge) or (isinstance(node, n.Join) and node.how != "inner")
+        return self._followed(node, _stretch(change) if cut_otherwise else change)
 
     def _followed(self, start: n.Node, change: Change) -> Stretch:
         found: dict[n.Node, Change] = {start: change}

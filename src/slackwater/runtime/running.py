@@ -406,9 +406,9 @@ class Running:
         during: list[tuple[int, int]] | list[None] = [None] * len(given_up.details)
         if rows.rows:
             change = Changed(rows.vs, rows.old_ve, rows.new_ve)
-            # what is said of two inputs is said of pairs, which live as what comes out does
-            pairs = len(self.inbound) > 1
-            follow = self.consequences.of_output if pairs else self.consequences.of_input
+            # what is said of several inputs is said of what comes out, and lives as that does
+            several = len(self.inbound) > 1 or isinstance(self.node, nodes.Merge)
+            follow = self.consequences.of_output if several else self.consequences.of_input
             during = follow(self.node, change).pairs()
         for each, detail, stretch in zip(rows, given_up.details, during, strict=True):
             element = promise_in_user_terms(each) if isinstance(each, Punctuation) else each
