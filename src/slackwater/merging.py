@@ -84,9 +84,10 @@ def after(fraction: float | Fraction) -> After:
     2
     """
     try:
-        return After(Fraction(fraction).limit_denominator(1000))
+        exact = Fraction(fraction)
     except (TypeError, ValueError, OverflowError) as problem:
         raise PlanError(f"merge: {fraction!r} is not a part of the inputs") from problem
+    return After(exact.limit_denominator(1000) or exact)
 
 
 class Adjusts(enum.Enum):
@@ -133,6 +134,8 @@ class MergePolicy:
                     "adjusts=sw.AT_STABLE, sw.EVERY or sw.WITH_LEADER; "
                     "contradiction=sw.STOP or sw.QUARANTINE",
                 )
+        if not isinstance(self.gaps, bool):
+            raise PlanError(f"merge: gaps={self.gaps!r} is neither True nor False")
         if self.trailing < 0:
             raise PlanError("merge: trailing cannot be negative", detail=f"it is {self.trailing}")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import slackwater as sw
-from slackwater.errors import SlackwaterError
+from slackwater.errors import PlanError, SlackwaterError
 from slackwater.events import Element
 from slackwater.testing.compatibility import Told, incompatible
 
@@ -432,3 +432,37 @@ def test_who_is_attached_when_all_have_left_leads(algorithm: Any) -> None:
     running.attach(b)
     [said] = running.push(b, [sw.insert(1, 5, p="A")])
     assert list(said) == [sw.insert(1, 5, p="A")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"inserts": 0.5}, "0.5 is no policy"),
+        ({"adjusts": "every"}, "'every' is no policy"),
+        ({"contradiction": True}, "True is no policy"),
+        ({"gaps": "no"}, "'no' is neither True nor False"),
+        ({"trailing": -1}, "trailing cannot be negative"),
+    ],
+)
+def test_what_is_no_policy_is_refused(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        sw.merge_policy(**settings)
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (0, "more than 0, at most 1"),
+        (1.5, "it is 3/2"),
+        ("most", "'most' is not"),
+        (float("nan"), "nan is"),
+    ],
+)
+def test_what_is_no_part_of_the_inputs_is_refused(part: Any, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        sw.after(part)
+
+
+def test_a_small_part_of_the_inputs_is_one_of_them() -> None:
+    assert sw.after(0.0001).needed(3) == 1
+    assert [sw.after(1 / 3).needed(inputs) for inputs in (3, 4, 6)] == [1, 2, 2]
