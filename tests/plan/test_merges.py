@@ -116,6 +116,8 @@ def test_an_input_that_is_not_what_it_was_said_to_be_is_named() -> None:
         query.run([(b, sw.insert(5, 6, k="x")), (b, sw.insert(5, 7, k="y"))], batch=1)
     with pytest.raises(sw.OperatorError, match="input 0 is not insert_only"):
         query.run([(a, sw.insert(5, 6, k="x")), (a, sw.adjust(5, 6, 7, k="x"))], batch=1)
+    with pytest.raises(sw.OperatorError, match=r"insert\(4, 6, k='x'\) behind a start of 5"):
+        query.run({a: [sw.insert(5, 6, k="x"), sw.insert(4, 6, k="x")], b: []})
     ties = sw.merge(a, b, algorithm="R1")
     script = [(a, sw.insert(5, 6, k="x")), (a, sw.insert(5, 6, k="y")), (b, sw.insert(5, 6, k="y"))]
     with pytest.raises(sw.OperatorError, match="rows of one start in another order"):

@@ -139,9 +139,10 @@ class InOrder:
             [element] = rows.slice(row, row + 1)
             name = "strictly_increasing" if strictly else "ordered"
             lacking = name if rows.is_insert[row] else "insert_only"
+            before = int(rows.vs[row - 1] if row else state.last[port])
             raise OperatorError(
                 f"merge: input {inputs.names[port]} is not {lacking}, which {self.algorithm} needs",
-                detail=f"it says {element!r} behind a start of {show(int(state.last[port]))}",
+                detail=f"it says {element!r} behind a start of {show(before)}",
                 hint="leave algorithm='auto', which takes what the inputs are known to be",
             )
         state.last[port] = rows.vs[-1]
