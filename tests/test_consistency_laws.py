@@ -204,6 +204,40 @@ def test_what_cannot_keep_a_level_is_refused(why: str) -> None:
         query.run([], by=sw.Tokens(1))
 
 
+def _by_groups() -> dict[str, Callable[[sw.Query], sw.Query]]:
+    hop = {"v": int}
+    return {
+        "with a loop": lambda g: sw.fixpoint(lambda r: g.select("v").union(r).distinct(), schema=hop),
+        "with a merge": lambda g: sw.merge(g, g.shift(1).shift(-1)),
+        "Align goes by the clock": lambda g: g.align(5, clock="system"),
+        "Finalize goes by the clock": lambda g: g.finalize(5, clock="system"),
+        "at output latency": lambda g: g.distinct().latency(sw.ORDER_PRESERVING),
+        "Sort holds rows back": lambda g: g.sort("v"),
+    }
+
+
+@pytest.mark.parametrize("why", _by_groups())
+def test_what_is_done_group_by_group_is_looked_at_as_well(why: str) -> None:
+    s = sw.stream({"k": int, "v": int}, name="s")
+    query = s.group_by("k").apply(_by_groups()[why])
+    with pytest.raises(PlanError, match=why):
+        query.run([], by=sw.Tokens(1))
+    if why == "with a loop":
+        assert query.open(level=sw.INPUT_PREFIX_CONSISTENT).output.marks == []
+        return
+    with pytest.raises(PlanError, match=why):
+        query.open(level=sw.INPUT_PREFIX_CONSISTENT)
+
+
+def test_a_dial_that_remembers_by_the_clock_is_refused() -> None:
+    s = sw.stream({"k": int}, name="s")
+    query = s.distinct().consistency(memory=5, clock="system")
+    with pytest.raises(PlanError, match="Finalize goes by the clock"):
+        query.run([], by=sw.Tokens(1))
+    with pytest.raises(PlanError, match="Finalize goes by the clock"):
+        query.open(level=sw.INPUT_PREFIX_CONSISTENT)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_all_others_are_refused(name: str) -> None:
     with pytest.raises(PlanError, match=r"a (schedule for|level of consistency)"):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.consistency import Clock, OutputLatency
@@ -333,7 +333,7 @@ def require_prefixes(root: Node, *, turnable: bool = False) -> None:
             hint="leave out turnable, or level",
         )
     _require_names(root)
-    for node in walk(root):
+    for node in _at_work(root):
         if isinstance(node, Merge):
             raise PlanError(
                 "a level of consistency for a plan with a merge",
@@ -347,6 +347,11 @@ def require_prefixes(root: Node, *, turnable: bool = False) -> None:
                 hint="leave out level",
             )
     _require_whole_answers(root)
+
+
+def _at_work(root: Node) -> Iterator[Node]:
+    """All nodes as they will run: what a dial places, and what is done in each group."""
+    return walk(rewritten(root))
 
 
 def _require_names(root: Node) -> None:
@@ -365,7 +370,7 @@ def _require_controllable(root: Node) -> None:
     """Refuse plans of which no operator alone knows when a prefix is worked off."""
     _require_names(root)
     hint = "push batches into query.open(): what is shown after each is right"
-    for node in walk(root):
+    for node in _at_work(root):
         if isinstance(node, Fixpoint):
             raise PlanError(
                 "a schedule for a plan with a loop",
@@ -388,15 +393,14 @@ def _require_controllable(root: Node) -> None:
 
 def _require_whole_answers(root: Node) -> None:
     """Refuse plans that show less than the answer to what they have read: there is no prefix to name."""
-    for node, latency in output_latencies(root).items():
+    for node, latency in output_latencies(rewritten(root)).items():
         if latency is not OutputLatency.EAGER and not isinstance(node, Source):
             raise PlanError(
                 f"a level of consistency at output latency {latency.value!r}",
                 detail=f"{node.name} shows less than the answer to its input",
                 hint="leave latency() out: sw.EAGER",
             )
-    # as it will run: only then it is known where a dial holds rows back, and if it does at all
-    for node in walk(rewritten(root)):
+    for node in _at_work(root):
         if isinstance(node, Cleanse | Sort) or (
             isinstance(node, Align) and (node.blocking or node.perfect)
         ):
