@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.events import Adjust, Element, Insert
+from slackwater.persistence import decode, encode
+from slackwater.plan.nodes import Source
+from slackwater.runtime import Execution
 from slackwater.testing import histories, streams
 
 s = sw.stream({"k": str}, name="s")
@@ -49,6 +52,22 @@ def test_what_is_neither_is_refused(told: Any) -> None:
         out.only(told)
     with pytest.raises(PlanError, match="neither changes nor corrections"):
         out.changelog(only=told)
+
+
+def test_who_goes_on_from_a_snapshot_knows_what_had_been_spoken_of() -> None:
+    query = s.window(sw.tumbling(10)).aggregate(n=sw.count())
+    assert isinstance(s.node, Source)
+    first, second, third = (Execution(query.node) for _ in range(3))
+    for time in (3, 14):
+        first.push(s.node, [sw.insert(time, time + 1, k="a")])
+    second.restore(decode(encode(first.snapshot())))
+    third.restore(decode(encode(second.snapshot())))
+    for execution in (first, third):
+        execution.push(s.node, [sw.insert(5, 6, k="a")])
+        execution.push(s.node, [sw.insert(25, 26, k="a")])
+    late = [sw.adjust(10, 20, 10, n=1), sw.insert(10, 20, n=2)]
+    assert list(first.output.only(sw.CORRECTIONS)) == list(third.output.only(sw.CORRECTIONS)) == late
+    assert (first.output.changes, third.output.changes) == (3, 1)
 
 
 @given(data=st.data())

@@ -36,8 +36,10 @@ CHANGES = Told.CHANGES
 CORRECTIONS = Told.CORRECTIONS
 
 
-def corrected(batches: Sequence[Batch]) -> npt.NDArray[np.bool_]:
+def corrected(batches: Sequence[Batch], before: int = BEGIN) -> npt.NDArray[np.bool_]:
     """For every row of all batches, one after the other, whether it is a correction.
+
+    `before` is the highest sync of what had been said before them.
 
     >>> from slackwater.events import adjust, insert
     >>> said = [insert(0, 10, k="a"), insert(10, 20, k="b"), adjust(0, 10, 4, k="a")]
@@ -45,8 +47,10 @@ def corrected(batches: Sequence[Batch]) -> npt.NDArray[np.bool_]:
     [False, False, True]
     >>> corrected([Batch.of(said)]).tolist()
     [False, False, False]
+    >>> corrected([Batch.of(said)], before=10).tolist()
+    [True, False, True]
     """
-    highest, found = BEGIN, [np.empty(0, dtype=np.bool_)]
+    highest, found = before, [np.empty(0, dtype=np.bool_)]
     for batch in batches:
         sync = batch.sync
         found.append(sync < highest)

@@ -64,6 +64,10 @@ class Output:
         self.promised = Promises.of(schema)
         self.ignored: Promises | None = None
         """which payloads are of no interest any more, if anybody has said so"""
+        self.before = BEGIN
+        """the highest sync of what was said before, by whom this one goes on from"""
+        self._highest = BEGIN, 0
+        """of its first so many batches"""
         self._ends: list[int] = []
         self.marked: list[tuple[int, Prefix, int | None]] = []
         """the marks as they were made: nearly every row may be a right state, and few are read"""
@@ -107,14 +111,22 @@ class Output:
         return sum(batch.taken_back for batch in self.batches)
 
     @property
+    def highest(self) -> int:
+        """The highest sync of all that was said."""
+        known, count = self._highest
+        known = max([known, *(int(each.sync.max(initial=BEGIN)) for each in self.batches[count:])])
+        self._highest = known, len(self.batches)
+        return max(self.before, known)
+
+    @property
     def changes(self) -> int:
         """How many rows went on from what had been said."""
-        return sum(batch.rows for batch in self.batches) - self.corrections
+        return int(np.count_nonzero(~corrected(self._at_once(), self.before)))
 
     @property
     def corrections(self) -> int:
         """How many rows spoke of a time that had been spoken of before their batch."""
-        return int(np.count_nonzero(corrected(self._at_once())))
+        return int(np.count_nonzero(corrected(self._at_once(), self.before)))
 
     def only(self, told: Told) -> Batch:
         """The changes, or the corrections, in one batch."""
@@ -124,8 +136,11 @@ class Output:
                 detail=f"it is of type {type(told).__name__}",
                 hint="sw.CHANGES or sw.CORRECTIONS",
             )
-        is_correction = corrected(self._at_once())
-        return self.as_batch().data().where(is_correction == (told is CORRECTIONS))
+        # what is added meanwhile is in none of both
+        batches = self._at_once()
+        is_correction = corrected(batches, self.before)
+        rows = Batch.concat([Batch.empty(self.schema), *batches]).data()
+        return rows.where(is_correction == (told is CORRECTIONS))
 
     def ends_here(self) -> None:
         """What was appended since this was said last is one batch for who reads it."""
@@ -134,8 +149,9 @@ class Output:
 
     def _at_once(self) -> list[Batch]:
         """The batches as they were seen."""
-        ends = [0, *self._ends, *range((self._ends or [0])[-1] + 1, len(self.batches) + 1)]
-        return [Batch.concat(self.batches[start:stop]) for start, stop in pairwise(ends)]
+        batches = [*self.batches]
+        ends = [0, *self._ends, *range((self._ends or [0])[-1] + 1, len(batches) + 1)]
+        return [Batch.concat(batches[start:stop]) for start, stop in pairwise(ends)]
 
     def as_batch(self) -> Batch:
         """All elements in one batch."""

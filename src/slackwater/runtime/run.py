@@ -241,12 +241,14 @@ class Execution:
             self.output.ignored,
             [replicas.remembered() for replicas in self._replicas.values()],
             None if self._taken_in is None else dict(self._taken_in),
+            self.output.highest,
         )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on, perhaps in another process, from where `snapshot` was taken of the same plan.
 
-        Marks go on counting what was taken in; of what was said, the output has what comes from now on.
+        Marks go on counting what was taken in, and corrections are told by what had been said. The
+        output has what is said from now on.
         """
         if self._taken_in is not None:
             if snapshot.taken_in is None:
@@ -262,6 +264,8 @@ class Execution:
         for replicas, entered in zip(self._replicas.values(), snapshot.replicas, strict=True):
             replicas.restore(entered)
         self.output.promised = snapshot.promised
+        if not self.output.batches:
+            self.output.before = snapshot.highest
         self._dial = snapshot.dial
         self.output.ignored = snapshot.ignored
         self._dataflow.unwanted = [snapshot.ignored]
@@ -345,6 +349,8 @@ class Snapshot:
     """of each replicated source"""
     taken_in: dict[str, int] | None = None
     """of each stream how many elements, where states are marked"""
+    highest: int = BEGIN
+    """the highest sync of what the output has said"""
 
 
 @dataclass(frozen=True, slots=True)
