@@ -196,10 +196,10 @@ class SparkQuery:
         with self._news:
             self._set_aside(batch, entries)
             self._last = standings
+            # in one go, since anybody may look at it
             self.progress = self._standings(
-                before, batch, standings, rows_out=rows_out, promise=promise, held_by=held_by
+                before, batch, standings, token, rows_out=rows_out, promise=promise, held_by=held_by
             )
-            self.progress = replace(self.progress, token=token)
             links = {Place(each.stage, each.bucket): each.link for each in standings}
             promises = {name: told for each in standings for name, told in each.promises.items()}
             self._store.write_record(batch, links, {**asdict(self.progress), "promises": promises})
@@ -247,6 +247,7 @@ class SparkQuery:
         before: Standings,
         batch: int,
         standings: list[Standing],
+        token: Mapping[str, int],
         *,
         rows_out: int,
         promise: int,
@@ -265,6 +266,7 @@ class SparkQuery:
             held_by,
             {stream: told for standing in standings for stream, told in standing.replicas.items()},
             _called(each for standing in standings for each in standing.quarantined),
+            token,
         )
 
     def explain(self) -> str:
