@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 import slackwater as sw
@@ -62,6 +63,13 @@ def test_the_throws_of_a_die_are_the_same_for_the_same_seed() -> None:
 
     assert thrown(1) == thrown(1)
     assert len({thrown(seed) for seed in range(5)}) > 1
+
+
+def test_settings_may_be_any_whole_number() -> None:
+    assert _order(RoundRobin(np.int64(2)), Porter("a", 3), Porter("b", 1)) == "aaba"  # type: ignore[arg-type]
+    for seed in np.arange(3):
+        thrown = _order(Shuffled(seed), Porter("a", 9), Porter("b", 9))  # type: ignore[arg-type]
+        assert thrown == _order(Shuffled(int(seed)), Porter("a", 9), Porter("b", 9))
 
 
 def _queue(batches: int) -> Queue:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Protocol, TypeVar
 
 from slackwater.errors import PlanError
@@ -127,7 +128,7 @@ class RoundRobin:
     at_most: int = 64
 
     def __post_init__(self) -> None:
-        if type(self.at_most) is not int or self.at_most < 1:
+        if not _is_whole(self.at_most) or self.at_most < 1:
             raise PlanError(
                 "whose turn it is has one batch or more",
                 detail=f"at_most={self.at_most!r}",
@@ -136,7 +137,7 @@ class RoundRobin:
 
     def begin(self) -> Turns:
         """The first begins."""
-        return _Round(self.at_most)
+        return _Round(index(self.at_most))
 
 
 @dataclass(slots=True)
@@ -169,7 +170,7 @@ class Shuffled:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if type(self.seed) is not int:
+        if not _is_whole(self.seed):
             raise PlanError(
                 "a seed is a whole number",
                 detail=f"seed={self.seed!r}",
@@ -178,7 +179,7 @@ class Shuffled:
 
     def begin(self) -> Turns:
         """The same throws for the same seed."""
-        return _Throws(random.Random(self.seed))  # noqa: S311  nothing is kept secret by it
+        return _Throws(random.Random(index(self.seed)))  # noqa: S311  nothing is kept secret by it
 
 
 @dataclass(slots=True)
@@ -201,6 +202,15 @@ def require_schedule(schedule: object) -> None:
             detail="a schedule is a value that begins its turns",
             hint="sw.RoundRobin(), sw.BottomUp(), sw.Fair() or sw.Shuffled(seed)",
         )
+
+
+def _is_whole(number: object) -> bool:
+    """Whether it is a whole number, of NumPy perhaps; truth is none."""
+    try:
+        index(number)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return not isinstance(number, bool)
 
 
 def _spent(worker: Worker) -> float:
