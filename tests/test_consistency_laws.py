@@ -7,6 +7,7 @@ given a second way through: what is drawn is also joined with, or united with, i
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
@@ -634,3 +635,34 @@ def test_inputs_are_at_one_time_only_if_it_is_said_of_every_element() -> None:
     assert not anomalies(Log({"s": told}, told, [State(1, {"s": 1})], {"s": [1, 2]}), level, answer)
     assert anomalies(Log({"s": told}, told, [State(1, {"s": 1})], {"s": [1, 1]}), level, answer)
     assert anomalies(Log({"s": told}, told, [State(1, {"s": 2})], {"s": [1, 2]}), level, answer)
+
+
+def test_inputs_and_their_times_may_be_read_once_only_and_times_be_datetimes() -> None:
+    s = sw.stream({"k": int}, name="s")
+    told = [sw.insert(0, 9, k=1), sw.insert(1, 9, k=2)]
+    level, answer = sw.SYNCHRONIZED_INPUT_PREFIX_CONSISTENT, answer_of(s, s)
+    begun = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    states = [State(0), State(1), State(1, {"s": 1}), State(2, {"s": 2})]
+    for times, wrong in {
+        (begun, begun + dt.timedelta(seconds=1)): [],
+        (begun, begun): states[1:3],
+    }.items():
+        log = Log({"s": iter(told)}, told, states, {"s": iter(times)})  # type: ignore[dict-item]
+        assert [each.state for each in anomalies(log, level, answer)] == wrong
+
+
+def test_of_an_output_without_marks_every_state_was_seen() -> None:
+    """Else whatever it shows would pass."""
+    s = sw.stream({"k": int}, name="s")
+    query = s.union(s.select(k=sw.col("k") + 1))
+    told = [sw.insert(0, 9, k=1)]
+    out = query.run({s: told}, schedule=sw.Shuffled(1))
+    with pytest.raises(PlanError, match="no state of this output is marked") as refused:
+        Log.of(out, {s: told})
+    assert refused.value.hint
+    found = anomalies(
+        Log.of(out, {s: told}, every=True), sw.INPUT_PREFIX_CONSISTENT, answer_of(query, s)
+    )
+    assert [each.state.said for each in found] == [1]
+    nothing = query.run({s: []}, schedule=sw.Shuffled(1))
+    assert not anomalies(Log.of(nothing, {s: []}), sw.INPUT_PREFIX_CONSISTENT, answer_of(query, s))

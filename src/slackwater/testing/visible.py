@@ -18,10 +18,10 @@ done here; how to get one that is, levels.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from operator import index
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from slackwater.errors import InvalidStream, PlanError
 from slackwater.events import Batch, Element, Stream
@@ -68,8 +68,9 @@ class Log:
     """of each input what had entered, in order"""
     said: Sequence[Element]
     visible: Sequence[State]
-    times: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """of each input when its elements arrived, by one clock: for synchronized inputs"""
+    times: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """of each input when its elements arrived, by one clock, in numbers or datetimes: for synchronized
+    inputs"""
     origins: Sequence[Origin] = ()
     """of each element that was said, the input and the arrival that it is actively derived from"""
 
@@ -79,10 +80,16 @@ class Log:
         output: Output,
         inputs: Mapping[Query, Stream],
         *,
-        times: Mapping[Query, Sequence[int]] | None = None,
+        times: Mapping[Query, Sequence[Any]] | None = None,
         every: bool = False,
     ) -> Log:
         """What was seen of a run in this process: the states that are marked, or with `every` any."""
+        if len(output) and not (output.marked or every):
+            raise PlanError(
+                "no state of this output is marked",
+                detail="it was made without a level of consistency: whatever was said could be seen",
+                hint="every=True; or run(..., level=sw.INPUT_PREFIX_CONSISTENT)",
+            )
         told = {_name(query): list(Batch.of(given, query.schema)) for query, given in inputs.items()}
         said = list(output)
         states = [State(mark.said, mark.offsets or None) for mark in output.marks]
@@ -148,7 +155,13 @@ def anomalies(log: Log, level: Level, answer: Answer | None = None) -> list[Anom
     """
     level = _level(level)
     # they are read more than once, and may come from anywhere
-    log = replace(log, said=[*log.said], visible=[*log.visible], origins=[*log.origins])
+    log = Log(
+        {name: [*told] for name, told in log.inputs.items()},
+        [*log.said],
+        [*log.visible],
+        {name: [*times] for name, times in log.times.items()},
+        [*log.origins],
+    )
     for state in log.visible:
         _require_of_log(log, state)
     _require_of_one_clock(log)
@@ -283,7 +296,8 @@ def _unanswered(
 def _prefixes(log: Log, names: Sequence[str], level: Level) -> Iterator[tuple[int, ...]]:
     """All of them, or those at one time."""
     if level is SYNCHRONIZED_INPUT_PREFIX_CONSISTENT:
-        for time in sorted({BEFORE, *(t for name in names for t in log.times[name])}):
+        yield (0,) * len(names)
+        for time in sorted({t for name in names for t in log.times[name]}):
             yield tuple(sum(t <= time for t in log.times[name]) for name in names)
         return
     count = 1
@@ -298,17 +312,9 @@ def _prefixes(log: Log, names: Sequence[str], level: Level) -> Iterator[tuple[in
     yield from product(*(range(len(log.inputs[name]) + 1) for name in names))
 
 
-BEFORE = -(2**63)
-"""nothing had arrived"""
-
-
 def _at_one_time(log: Log, names: Sequence[str], offsets: Sequence[int]) -> bool:
     """Whether there is a time by which exactly so much of every input had arrived."""
-    latest, next_one = BEFORE, None
-    for name, offset in zip(names, offsets, strict=True):
-        times = log.times[name]
-        if offset:
-            latest = max(latest, times[offset - 1])
-        if offset < len(times):
-            next_one = times[offset] if next_one is None else min(next_one, times[offset])
-    return next_one is None or latest < next_one
+    places = [(log.times[name], offset) for name, offset in zip(names, offsets, strict=True)]
+    arrived = [times[offset - 1] for times, offset in places if offset]
+    waiting = [times[offset] for times, offset in places if offset < len(times)]
+    return not arrived or not waiting or max(arrived) < min(waiting)
