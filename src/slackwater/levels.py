@@ -151,6 +151,9 @@ class Adaptive:
 class Tokens:
     """Synchronization tokens, one after every so many elements that have entered.
 
+    None stands inside of what arrives at once. `run` lets in up to `batch` elements of an input
+    together: with `batch=1000` there is one of `Tokens(100)` after every 1,000.
+
     With `in_step` no input is further than another when a token enters: it is between what had arrived
     at one time and what had not.
     """
