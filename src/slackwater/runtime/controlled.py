@@ -316,7 +316,12 @@ class Controlled:
 
     def _ends(self) -> bool:
         """All is quiet: what is not behind a token gets one."""
-        if self._metronome is None or not self._metronome.since:
+        if self._metronome is None:
+            return False
+        if not self._metronome.since:
+            # who hears from its reader what is of no interest may promise it when the token has passed
+            if not self._shown.is_right:
+                self._mark_all()
             return False
         self._strike()
         self._let_tokens_in()

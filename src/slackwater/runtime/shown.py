@@ -42,6 +42,12 @@ class Shown:
             self.output.ends_here()
         self.output.marked.append((self.said, prefix, token))
 
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing was said since the output was right the last time."""
+        marked = self.output.marked[-1][0] if self.output.marked else 0
+        return not self.waiting and self.said == marked
+
     def _show(self, batch: Batch, origin: Origin | None) -> None:
         self.output.append(batch)
         if origin is not None:
