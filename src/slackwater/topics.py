@@ -134,6 +134,12 @@ def read_kafka(
     >>> given = read_kafka("localhost:9092", "readings", vs="ts")
     >>> given.frame.connector()["subscribe"], given.frame.starting
     ('readings', 'earliest')
+    >>> read_kafka("localhost:9092", pattern="copy-.*", vs="ts", aligned=True)
+    Traceback (most recent call last):
+        ...
+    slackwater.errors.PlanError: a pattern of topics cannot be aligned
+      detail: 'copy-.*' may match more of them at any time, each with tokens of its own
+      hint: name the topic
     """
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     if bool(names) == (pattern is not None):
@@ -157,6 +163,12 @@ def read_kafka(
     if per_batch is not None and per_batch < 1:
         raise PlanError("a batch reads at least one record", detail=f"per_batch={per_batch!r}")
     if aligned:
+        if pattern is not None:
+            raise PlanError(
+                "a pattern of topics cannot be aligned",
+                detail=f"{pattern!r} may match more of them at any time, each with tokens of its own",
+                hint="name the topic",
+            )
         require_patient(progress)
     described = Kafka(
         _servers(servers),
