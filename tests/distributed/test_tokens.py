@@ -8,6 +8,7 @@ the token of a state names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -238,6 +239,40 @@ def test_what_is_ahead_waits_for_its_token() -> None:
     diamond.last.step([part for reader in diamond.last.readers for part in reader.all()])
     assert diamond.last.token == {"Q0": 1, "Q1": 1, "Q2": 1, "Q3": 2}
     assert diamond.last.shown == diamond.prefix(2)
+
+
+HOLDING_BACK: dict[str, Callable[[sw.Query], sw.Query]] = {
+    "blocking": lambda query: query.consistency(blocking=5),
+    "strong": lambda query: query.consistency("strong"),
+    "at an output latency": lambda query: query.latency(sw.ORDER_PRESERVING),
+    "settled": lambda query: query.cleanse(in_order=False),
+    "in a group": lambda query: query.group_by("k").apply(lambda g: g.distinct().sort("credit")),
+}
+
+
+@pytest.mark.parametrize("how", HOLDING_BACK)
+def test_who_holds_rows_back_shows_less_than_its_token_says(how: str) -> None:
+    """So what others say at the same token does not fit, and is not read beside it (commits.py)."""
+    credits = T.group_by("k").aggregate(credit=sw.sum("v"))
+    diamond = Diamond()
+    diamond.left = Query("Q1", HOLDING_BACK[how](credits), diamond.left.readers, 1)
+    both = [Reader(diamond.left.topic, _node(C)), Reader(diamond.right.topic, _node(D))]
+    diamond.last = Query("Q3", BALANCE, both, 1)
+    for number in range(2):
+        rows = [sw.insert(number, 9, k=1, v=number + 1), sw.cti(number)]
+        diamond.enter(sw.Batch.of(rows, S.schema))
+        for query in (diamond.left, diamond.right, diamond.last):
+            query.step([part for reader in query.readers for part in reader.all()])
+    assert diamond.last.token["Q0"] == 1
+    assert all(diamond.last.shown != diamond.prefix(seen) for seen in range(3)), "it is of no prefix"
+    assert diamond.left.program.holds_back
+    assert not diamond.right.program.holds_back
+    assert not diamond.first.program.holds_back
+
+
+def test_a_dial_that_can_be_turned_may_hold_rows_back() -> None:
+    waiting = {"aligned": [_node(T)], "turnable": True}
+    assert "can be turned" in program_of(CREDITS.node, buckets=1, **waiting).holds_back  # type: ignore[arg-type]
 
 
 def test_streams_with_nothing_in_common_are_not_aligned() -> None:

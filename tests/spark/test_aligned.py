@@ -11,9 +11,13 @@ import pytest
 from examples import bank, bank_apart
 
 import slackwater as sw
+from slackwater.distributed.program import program_of
 from slackwater.errors import OperatorError, PlanError
+from slackwater.ledger import Ledger
+from slackwater.plan.nodes import Source
 from slackwater.spark import sinks
 from slackwater.spark.commits import commits_in, read_commit
+from slackwater.spark.receiving import Delivery, Opening
 
 FILES = 3
 ROWS = bank.transactions(10_000)
@@ -112,3 +116,33 @@ def test_an_answer_without_tokens_is_refused(spark: Any, tmp_path: Path) -> None
     with pytest.raises(OperatorError, match="tells no token"):
         query.process_all_available()
     query.stop()
+    # as one has left it that holds rows back
+    path.write_text(json.dumps(facts | {"holds_back": "blocking=5: what is shown lacks what waits"}))
+    query = bank_apart.start(spark, "credits", tmp_path)
+    with pytest.raises(OperatorError, match="less than the answer at its token"):
+        query.process_all_available()
+    query.stop()
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_an_answer_that_holds_rows_back_says_so(settled: bool, tmp_path: Path) -> None:
+    """Nothing here starts Spark."""
+    query, (accepted,) = bank_apart.GRAPH["credits"]
+    sink = sinks.Parquet(directory=str(tmp_path / "credits"), settled=settled)
+    (tmp_path / "credits").mkdir()
+    root = sink.plan(query.latency(sw.EAGER).node)
+    assert isinstance(accepted.node, Source)
+    program = program_of(root, buckets=1, aligned=[accepted.node])
+    token = {"accepted": 3, "credits": 0}
+    sink.opened(Opening("q", str(tmp_path), program, Ledger())).take(
+        Delivery(0, sw.Batch.empty(program.schema), 0, token=token)
+    )
+    if not settled:
+        assert sinks.aligned(sink.directory) == token
+        return
+    with pytest.raises(OperatorError, match="less than the answer at its token") as refused:
+        sinks.aligned(sink.directory)
+    assert "what waits for promises" in refused.value.detail
+    topic = sinks.Kafka(servers="localhost:9092", topic="credits", tokens=True)
+    with pytest.raises(PlanError, match="a token would be told"):
+        topic.opened(Opening("q", str(tmp_path), program, Ledger()))

@@ -26,6 +26,7 @@ from slackwater.plan.properties import infer, is_disordered, output_latencies
 from slackwater.plan.rewrites import rewritten
 from slackwater.policies import Progress
 from slackwater.punctuations import Promise
+from slackwater.runtime.controlled import less_than_the_answer
 from slackwater.runtime.edge import RAISE, OnInvalid
 from slackwater.validity import StreamProperties
 
@@ -63,6 +64,8 @@ class Program:
     """whether replicas are told what is of no interest of them any more"""
     aligned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """the sources that wait for each other's tokens, by name, and their origins where these are known"""
+    holds_back: str = ""
+    """if some are: why less is shown than the answer to what was let in, which the token names"""
 
     @property
     def schema(self) -> pl.Schema:
@@ -203,10 +206,20 @@ def program_of(
     for source in aligned:
         policies.setdefault(source.stream_name, Progress())
     functions = {each.column: each for node in walk(ready) for each in _functions(node)}
+    holds_back = _holding_back(root, turnable=turnable) if aligned else ""
     return Program(
         parts, buckets, of_stages, policies, on_invalid, infer(root)[root], tuple(functions.values()),
         tells_back, {each.stream_name: policies[each.stream_name].origins for each in aligned},
+        holds_back,
     )  # fmt: skip
+
+
+def _holding_back(root: Node, *, turnable: bool) -> str:
+    """Why a plan shows less than the answer to what it has taken in; or nothing."""
+    if turnable:
+        return "its dial can be turned: what is shown may lack what waits"
+    problem = less_than_the_answer(root)
+    return "" if problem is None else problem.detail
 
 
 def _expressions(value: object) -> Iterator[pl.Expr]:

@@ -45,7 +45,7 @@ from slackwater.runtime.schedules import RoundRobin, Schedule, Turns
 from slackwater.runtime.shown import Shown
 from slackwater.runtime.tokens import Metronome, Token, is_token, put_token
 
-__all__ = ["Controlled", "require_prefixes"]
+__all__ = ["Controlled", "less_than_the_answer", "require_prefixes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,9 +398,16 @@ def _require_controllable(root: Node) -> None:
 
 def _require_whole_answers(root: Node) -> None:
     """Refuse plans that show less than the answer to what they have read: there is no prefix to name."""
+    problem = less_than_the_answer(root)
+    if problem is not None:
+        raise problem
+
+
+def less_than_the_answer(root: Node) -> PlanError | None:
+    """Why a plan shows less than the answer to what it has read, if it does."""
     for node, latency in output_latencies(rewritten(root)).items():
         if latency is not OutputLatency.EAGER and not isinstance(node, Source):
-            raise PlanError(
+            return PlanError(
                 f"a level of consistency at output latency {latency.value!r}",
                 detail=f"{node.name} shows less than the answer to its input",
                 hint="leave latency() out: sw.EAGER",
@@ -409,8 +416,9 @@ def _require_whole_answers(root: Node) -> None:
         if isinstance(node, Cleanse | Sort) or (
             isinstance(node, Align) and (node.blocking or node.perfect)
         ):
-            raise PlanError(
+            return PlanError(
                 f"a level of consistency for a plan in which {node.name} holds rows back",
                 detail=f"{node.describe() or 'in order'}: what is shown lacks what waits for promises",
                 hint="leave out sort, cleanse, align and blocking, or let the reader of the answer wait",
             )
+    return None

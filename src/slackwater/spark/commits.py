@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from slackwater.distributed.files import Directory
 from slackwater.distributed.tokens import Token, agreement, require_shared, united
-from slackwater.errors import PlanError
+from slackwater.errors import OperatorError, PlanError
 
 __all__ = ["COMMITS", "Commit", "aligned", "at_token", "commits_in", "read_commit"]
 
@@ -38,11 +38,22 @@ class Commit:
     token: dict[str, int] | None = None
     """of which batches of which queries it is the answer, with those before it; None: that was not told,
     empty: there is none yet"""
+    holds_back: str = ""
+    """why it is less than the answer at its token, if it is"""
 
     @property
     def paths(self) -> list[str]:
         """Its files, as their file system knows them."""
         return [self.place.path(name) for name in self.files]
+
+    def require_whole(self) -> None:
+        """Raise if another answer at the same token would be of more than this one shows."""
+        if self.holds_back:
+            raise OperatorError(
+                f"batch {self.batch} in {self.place.root} is less than the answer at its token",
+                detail=self.holds_back,
+                hint="let the last query wait, and none before it; or read it without aligned=True",
+            )
 
     def tables(self) -> Iterator[pa.Table]:
         """Its rows, file by file."""
@@ -59,6 +70,7 @@ class Commit:
             "settled_until": self.settled_until,
             "files": self.files,
             "token": self.token,
+            "holds_back": self.holds_back,
         }
         self.place.write(f"{COMMITS}/{self.batch:09d}.json", json.dumps(facts).encode())
 
@@ -101,8 +113,10 @@ def aligned(*directories: str) -> dict[str, int]:
     tokens: dict[str, list[dict[str, int]]] = {}
     for directory in directories:
         place = Directory(directory)
-        told = (read_commit(place, name).token for name in commits_in(place))
-        tokens[directory] = [token for token in told if token]
+        commits = [read_commit(place, name) for name in commits_in(place)]
+        for commit in commits:
+            commit.require_whole()
+        tokens[directory] = [commit.token for commit in commits if commit.token]
     if not all(tokens.values()):
         return {}
     require_shared({directory: of[0] for directory, of in tokens.items()})

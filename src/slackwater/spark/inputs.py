@@ -301,6 +301,8 @@ def _committed(
                 detail=f"{directory} was written by an earlier version",
                 hint="read it without aligned=True, or have it written anew",
             )
+        if aligned:
+            commit.require_whole()
         origin, part = directory.rpartition("/")[2], f"{commit.batch:09d}"
         for table in commit.tables():
             yield origin, part, reading.elements(pl.DataFrame(table))

@@ -194,6 +194,12 @@ class Kafka(Sink):
 
     def opened(self, at: Opening) -> Receiver:
         """The topic, which also wants tokens."""
+        if self.tokens and at.program.holds_back:
+            raise PlanError(
+                "a token would be told of less than the answer at it",
+                detail=at.program.holds_back,
+                hint="tokens=False; or let the last query wait, and none before it",
+            )
         return _Telling(self)
 
     def tell(self, token: Token) -> None:

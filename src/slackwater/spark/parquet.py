@@ -69,15 +69,16 @@ class Parquet(Sink):
 
     def opened(self, at: Opening) -> Receiver:
         """The directory, if this query, and no other, has put its answer there."""
-        receiver = _Committing(self, at.query)
+        receiver = _Committing(self, at)
         at.require_whole(receiver.root, has_last=receiver.has(at.through))
         return receiver
 
 
 class _Committing(Receiver):
-    def __init__(self, sink: Parquet, query: str) -> None:
+    def __init__(self, sink: Parquet, at: Opening) -> None:
         super().__init__(sink)
-        self._directory, self._query = Directory(sink.directory), query
+        self._directory, self._query = Directory(sink.directory), at.query
+        self._holds_back = at.program.holds_back
         self._directory.require()
         committed = [*commits_in(self._directory)]
         if committed:
@@ -100,7 +101,8 @@ class _Committing(Receiver):
             return
         files = sorted(delivery.written)
         told = dict(delivery.token)
-        Commit(delivery.batch, self._query, delivery.promise, files, self._directory, told).write()
+        fields = delivery.batch, self._query, delivery.promise, files, self._directory, told
+        Commit(*fields, self._holds_back).write()
 
     def _require_own(self, name: str) -> None:
         if read_commit(self._directory, name).query != self._query:
