@@ -167,7 +167,10 @@ def test_a_view_goes_on_after_a_restart_and_so_does_all_that_the_handle_knows(
 
 def test_of_two_queries_that_begin_in_one_directory_the_second_is_refused(tmp_path: Path) -> None:
     sink = sinks.Parquet(directory=str(tmp_path))
-    first, second = (_Committing(sink, query) for query in ("one", "two"))
+    program = program_of(COUNTS.node, buckets=1)
+    first, second = (
+        _Committing(sink, Opening(query, str(tmp_path), program, Ledger())) for query in ("one", "two")
+    )
     delivery = Delivery(0, sw.Batch.empty(COUNTS.schema), 5, ("a.parquet",))
     first.take(delivery)
     first.take(delivery)

@@ -41,7 +41,7 @@ ENDS, LACKS, HAS, ORDER = 0, 1, 2, 3
 def first_out_of_order(starts, old_ends, only_inserts, last, strictly):
     """The first row that is no insert, or starts before the one before (strictly: or with it); or -1."""
     step = np.int64(1 if strictly else 0)
-    first = 1 if strictly and last > BEGIN else 0
+    first = np.int64(1 if strictly and last > BEGIN else 0)
     # most often there is none, and several at a time can be looked at if nobody asks after each
     wrong = np.int64(len(starts) > 0 and starts[0] < last + first)
     if not only_inserts:
