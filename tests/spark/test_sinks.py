@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import os
@@ -391,6 +392,30 @@ def test_a_delta_table_has_the_answer_of_one_query(key: tuple[str, ...], tmp_pat
     with pytest.raises(sw.PlanError, match="another query has put its answer there") as refused:
         sink.opened(Opening("r", str(tmp_path), program, Ledger()))
     assert "query q, this one is r" in refused.value.detail
+
+
+BERLIN = pl.Datetime("us", "Europe/Berlin")
+
+
+@pytest.mark.parametrize("dtype", [BERLIN, pl.List(BERLIN), pl.Struct({"at": BERLIN})], ids=str)
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_a_delta_table_with_times_of_a_zone_goes_on(
+    key: tuple[str, ...], dtype: pl.DataType, tmp_path: Path
+) -> None:
+    """They are in it as instants in UTC, which is the only zone that it knows."""
+    deltalake = pytest.importorskip("deltalake")
+    rows = sw.stream({"k": dtype, "n": int}, name="rows")
+    sink = sinks.Delta(table=str(tmp_path / "table"), key=key)
+    query = sw.Query(sink.plan(rows.node))
+    instant = dt.datetime(2024, 7, 1, tzinfo=dt.UTC)
+    value: Any = {pl.List: [instant], pl.Struct: {"at": instant}}.get(dtype.base_type(), instant)
+    at = Opening("q", str(tmp_path), program_of(query.node, buckets=1), Ledger())
+    for number in range(2):
+        [said] = query.open().push(rows, [sw.insert(number, number + 1, k=value, n=number)])
+        sink.opened(at).take(Delivery(number, said, number))
+    table = pl.DataFrame(deltalake.DeltaTable(str(tmp_path / "table")).to_pyarrow_table())
+    assert table.height == (1 if key else 2)
+    assert table["k"].to_list() == [value] * table.height
 
 
 def test_the_console_shows_the_first_rows(tmp_path: Path) -> None:

@@ -73,8 +73,9 @@ class _Table(Receiver):
         if not self._delta.DeltaTable.is_deltatable(self._place):
             return
         rows = upserts_of(none, self._keys).upserts if self._keys else changelog(none)
-        # as Delta knows them
-        ours = self._delta.Schema.from_arrow(rows.to_arrow().schema)
+        # as Delta knows them, whose zone is UTC
+        known = rows.cast({name: _in_utc(dtype) for name, dtype in rows.schema.items()})
+        ours = self._delta.Schema.from_arrow(known.to_arrow().schema)
         theirs = self._delta.DeltaTable(self._place).schema()
         wanted, found = ({each.name: each.type for each in of.fields} for of in (ours, theirs))
         if found != wanted:
@@ -196,6 +197,19 @@ def _unknown_to_delta(dtype: pl.DataType) -> pl.DataType | None:
         return next((part for part in parts if part is not None), None)
     finer = isinstance(dtype, pl.Datetime) and dtype.time_unit == "ns"
     return dtype if finer or isinstance(dtype, _UNKNOWN) else None
+
+
+def _in_utc(dtype: pl.DataType) -> pl.DataType:
+    """The type with the same instants, told in UTC."""
+    if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
+        return pl.Datetime(dtype.time_unit, "UTC")
+    if isinstance(dtype, pl.List):
+        return pl.List(_in_utc(_instance(dtype.inner)))
+    if isinstance(dtype, pl.Array):
+        return pl.Array(_in_utc(_instance(dtype.inner)), dtype.size)
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({each.name: _in_utc(_instance(each.dtype)) for each in dtype.fields})
+    return dtype
 
 
 _UNKNOWN = (
