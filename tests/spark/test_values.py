@@ -227,3 +227,37 @@ def test_arrow() -> None:
     rows, refused = _read(arrow_reader(Form("vs"), pl.Schema({"k": pl.String})), values)
     assert refused == [(1, "bad Arrow"), (2, "bad Arrow"), (3, "missing field"), (4, "no value")]
     assert rows.rows() == [("a", 1, 0), ("b", 2, 0), ("a", 1, 5), ("b", 2, 5)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([Decimal("1.5")], pa.decimal256(50, 2)),
+        pa.array([[]], pa.list_(pa.int64(), 0)),
+        pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([7])),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_rows_of_types_that_polars_does_not_have_concern_no_others(column: pa.Array) -> None:
+    whole = _stream(pa.table({"vs": [1], "k": ["a"]}))
+    reader = arrow_reader(Form("vs"), pl.Schema({"k": pl.String}))
+    rows, refused = _read(reader, [whole, _stream(pa.table({"vs": [1], "k": column})), whole])
+    assert refused == [(1, "bad Arrow")]
+    assert rows.rows() == [("a", 1, 0), ("a", 1, 2)]
+
+
+def test_nor_do_those_with_a_column_twice() -> None:
+    twice = pa.table([pa.array([1]), pa.array(["a"]), pa.array(["b"])], names=["vs", "k", "k"])
+    whole = _stream(twice.select([0, 1]))
+    reader = arrow_reader(Form("vs"), pl.Schema({"k": pl.String}))
+    rows, refused = _read(reader, [_stream(twice), whole])
+    assert refused == [(0, "bad Arrow")]
+    assert rows.rows() == [("a", 1, 1)]
+
+
+def test_a_schema_of_avro_that_lacks_something_is_refused() -> None:
+    fields = [{"name": "vs", "type": {"type": "enum", "name": "e"}}]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+    with pytest.raises(sw.PlanError, match="the schema of Avro cannot be used"):
+        avro_reader(Form("vs"), pl.Schema({}), schema)

@@ -104,7 +104,7 @@ def avro_reader(form: Form, schema: pl.Schema, avro: str) -> Reader:
         raise PlanError("Avro is read by fastavro", hint="pip install 'slackwater[kafka]'") from problem
     try:
         parsed: Any = fastavro.parse_schema(json.loads(avro))
-    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as problem:
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, KeyError) as problem:
         raise PlanError("the schema of Avro cannot be used", detail=str(problem)) from problem
     fields = [field["name"] for field in parsed["fields"]]
     for name in (*schema, *form.special):
@@ -252,8 +252,11 @@ def arrow_reader(form: Form, schema: pl.Schema) -> Reader:
                     none = pa.nulls(table.num_rows, pa.large_string())
                     table = table.append_column(form.pattern, none)
                 missing = [name for name in needed if name not in table.column_names]
+                twice = [name for name in needed if table.column_names.count(name) > 1]
+                if twice:
+                    raise ValueError(f"{twice[0]!r} is there twice")
                 rows: Any = None if missing else pl.from_arrow(table.select(needed))
-            except (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError) as problem:
+            except _NOT_ARROW as problem:
                 refuse(place, "bad Arrow", str(problem))
                 continue
             if missing:
@@ -267,6 +270,16 @@ def arrow_reader(form: Form, schema: pl.Schema) -> Reader:
             yield _joined(waiting)
 
     return read
+
+
+_NOT_ARROW = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
+"""what is raised by bytes that are no rows, or rows of types that polars lacks; it panics at some"""
 
 
 def _joined(tables: Sequence[tuple[int, pl.DataFrame]]) -> Table:
