@@ -287,7 +287,7 @@ class SparkQuery:
 
     @property
     def output(self) -> Output:
-        """The answer so far, if it goes to `sinks.Memory()`."""
+        """The answer so far, if it goes to `sinks.Memory()`: what comes later is not in it."""
         output = self._receiver.output
         if self._spoken.ignored:
             output.ignored = Promises.of(self._program.schema)
