@@ -171,7 +171,7 @@ def payload_of(
     if schema is None:
         payload = table.drop({name for name in given.values() if name is not None})
         refuse_reserved(payload.columns)
-        return payload, []
+        return payload, _too_fine(payload)
     refuse_reserved(schema)
     columns, misfits = [], []
     for name, dtype in schema.items():
@@ -182,7 +182,18 @@ def payload_of(
             column, changed = _cast(column, dtype)
             misfits.append(Rule("does not fit its type", changed.to_numpy(), name))
         columns.append(column)
-    return pl.DataFrame(columns, height=table.height), misfits
+    payload = pl.DataFrame(columns, height=table.height)
+    return payload, [*misfits, *_too_fine(payload)]
+
+
+def _too_fine(payload: pl.DataFrame) -> list[Rule]:
+    """Which times of day lie between two of Python's: in a promise they would be another value."""
+    times = [column for column in payload.get_columns() if column.dtype == pl.Time]
+    finer = ((column.to_physical() % 1000 != 0).fill_null(value=False) for column in times)
+    return [
+        Rule("finer than a microsecond", concerns.to_numpy(), column.name)
+        for column, concerns in zip(times, finer, strict=True)
+    ]
 
 
 def _cast(column: pl.Series, dtype: pl.DataType) -> tuple[pl.Series, pl.Series]:

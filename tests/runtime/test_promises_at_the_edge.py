@@ -188,6 +188,18 @@ def test_rows_that_are_no_punctuations_are_set_aside() -> None:
     }
 
 
+@pytest.mark.parametrize("schema", [None, {"at": pl.Time}])
+def test_a_time_that_python_does_not_have_is_no_value_of_a_promise(schema: Any) -> None:
+    """It would be cut off, and speak of another row."""
+    at = pl.Series("at", [1_000_000_001, 1_000_000_000, None], dtype=pl.Int64).cast(pl.Time)
+    kinds = ["punctuation", "punctuation", "insert"]
+    table = pl.DataFrame({"kind": kinds, "vs": [None, None, 0], "ve": [None, None, 9], "at": at})
+    ledger = sw.Ledger()
+    read = sw.from_dataframe(table, vs="vs", ve="ve", kind="kind", schema=schema, ledger=ledger)
+    assert list(read) == [sw.punctuation(at=dt.time(0, 0, 1)), sw.insert(0, 9, at=None)]
+    assert ledger.counts() == {"finer than a microsecond": 1}
+
+
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
