@@ -48,7 +48,14 @@ TOGETHER = 4
 """so many queries run at a time"""
 DRAWN_FOR_ONE = 8
 """the longest of so many is tried"""
-FORM: dict[str, Any] = {"vs": "vs", "ve": "ve", "kind": "kind", "new_ve": "new_ve", "partition": "p"}
+FORM: dict[str, Any] = {
+    "vs": "vs",
+    "ve": "ve",
+    "kind": "kind",
+    "new_ve": "new_ve",
+    "pattern": "pattern",
+    "partition": "p",
+}
 
 T = TypeVar("T")
 
@@ -88,7 +95,7 @@ def _examples(draw: DrawFn, case: Case) -> Example:
 
 def _stream(draw: DrawFn, source: sw.Query, case: Case) -> list[Element]:
     history = draw(histories(source.schema, unbounded=case.unbounded, max_size=5))
-    return draw(streams(history, unbounded=case.unbounded))
+    return draw(streams(history, unbounded=case.unbounded, patterns=draw(st.booleans())))
 
 
 def _cut(draw: DrawFn, stream: list[Element], count: int) -> list[list[Element]]:
@@ -202,8 +209,11 @@ def _start(spark: Any, case: Case, example: Example, place: Path) -> Any:
 def _write(source: sw.Query, files: list[dict[str, list[Element]]], directory: Path, form: str) -> None:
     directory.mkdir(parents=True)
     for number, file in enumerate(files):
+        nothing = pl.DataFrame(schema={"pattern": pl.String})
         tables = [
-            changelog(sw.Batch.of(part, source.schema)).with_columns(p=pl.lit(name))
+            pl.concat([changelog(sw.Batch.of(part, source.schema)), nothing], how="diagonal").select(
+                "kind", "vs", "ve", "new_ve", "pattern", *source.schema, p=pl.lit(name)
+            )
             for name, part in file.items()
         ]
         table = pl.concat(tables)
@@ -217,7 +227,9 @@ def _read(spark: Any, source: sw.Query, directory: Path, example: Example) -> An
     if example.reads == "dataframe":
         columns = ", ".join(f"{name} {_SPARK[dtype]}" for name, dtype in source.schema.items())
         frame = (
-            spark.readStream.schema(f"{columns}, kind string, vs long, ve long, new_ve long, p string")
+            spark.readStream.schema(
+                f"{columns}, kind string, vs long, ve long, new_ve long, pattern string, p string"
+            )
             .option("maxFilesPerTrigger", example.per_trigger)
             .parquet(str(directory))
         )
@@ -242,8 +254,8 @@ def _check(case: Case, example: Example, handle: Any) -> None:
     for out, said in zip(handle.output.batches, _prefixes(example), strict=True):
         valid.admit(out)
         answer.take_in(out)
-        promises = [p.control.before for p in out.controls if isinstance(p.control, Punctuation)]
-        settled_until = max([settled_until, *promises])
+        promises = [p.control for p in out.controls if isinstance(p.control, Punctuation)]
+        settled_until = max([settled_until, *(each.before for each in promises if each.is_cti)])
         prefixes.append((settled_until, answer.copy()))
         if eager:
             assert answer == Bag.of(meaning(root, said)), "EAGER: the oracle's answer over the prefix"
