@@ -13,9 +13,10 @@ import polars as pl
 import pytest
 
 import slackwater as sw
-from slackwater.distributed.controls import Outdated
+from slackwater.distributed.controls import Attached, Outdated
 from slackwater.spark import sinks
 from slackwater.spark.control import Controls
+from slackwater.times import BEGIN
 
 READINGS = sw.stream(
     {"k": int, "v": int}, name="readings", properties=sw.StreamProperties(insert_only=True)
@@ -221,7 +222,11 @@ def test_whom_one_bucket_quarantines_none_listens_to(spark: Any, tmp_path: Path)
     query.process_all_available()
     assert query.progress.quarantined == {}
     assert {event.vs for event in query.output.as_history().events()} == {1, 32}
+    # as in one process, None is no time at all
+    query.attach(copies, "west", since=None)
     query.stop()
+    [*_, last] = Controls(str(tmp_path / "checkpoint" / "control")).said(copies.schema)
+    assert last == Attached("copies", "west", BEGIN)
 
 
 def test_only_replicas_come_and_go(spark: Any, tmp_path: Path) -> None:

@@ -385,13 +385,14 @@ class SparkQuery:
         spoken.controls.add(pack_ignored(told, self._program.schema))
         self._spoken = replace(spoken, ignored=(*spoken.ignored, *told))
 
-    def attach(self, stream: Any, replica: str, since: Instant = BEGIN) -> None:
+    def attach(self, stream: Any, replica: str, since: Instant | None = None) -> None:
         """A replica of a stream begins, or begins anew, with the next batch.
 
-        It tells every event that ends at that time or later. One that tells everything need not be
-        attached: it is when it is found. Written under the checkpoint, as turns of the dial are.
+        It tells every event that ends at that time or later; all, if that is not given, and then it need
+        not be attached: it is when it is found. Written under the checkpoint, as turns of the dial are.
         """
-        told = Attached(self._replicated(stream).stream_name, replica, chronon(since))
+        start = BEGIN if since is None else chronon(since)
+        told = Attached(self._replicated(stream).stream_name, replica, start)
         self._controls_for_replicas().add(pack_told(told))
 
     def detach(self, stream: Any, replica: str) -> None:
