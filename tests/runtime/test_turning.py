@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.events import Element
 from slackwater.history import History
+from slackwater.persistence import decode, encode
 from slackwater.plan.nodes import Align, Finalize, Source, walk
 from slackwater.plan.rewrites import rewritten
 from slackwater.runtime import Execution
@@ -141,3 +142,21 @@ def _is_among(element: Element, set_aside: Counter[str]) -> bool:
     is_there = set_aside[repr(element)] > 0
     set_aside[repr(element)] -= is_there
     return is_there
+
+
+def test_an_input_that_begins_anew_finds_the_dial_where_it_was_turned() -> None:
+    a, b = (sw.stream({"k": str}, name=name) for name in "ab")
+    root = sw.merge(a, b).node
+    early, late = sw.insert(1, 5, k="x"), sw.insert(20, 25, k="y")
+    turned, restored = (Execution(root, turnable=True) for _ in range(2))
+    turned.turn(blocking=10, memory=15)
+    restored.restore(decode(encode(turned.snapshot())))
+    for each in (turned, restored):
+        source = each.sources[0]
+        each.attach(source)
+        each.push(source, [early])
+        assert len(each.output.as_history()) == 0, "it is held back"
+        each.push(source, [late])
+        assert each.output.as_history().rows() == [("x", 1, 5)]
+        each.push(source, [sw.adjust(1, 5, 3, k="x")])
+        assert each.output.ledger.counts() == {"forgotten": 1}

@@ -246,8 +246,11 @@ class Dataflow:
         self.merges[number].quarantine(port, begun)
         self.run_until_quiet()
 
-    def attach(self, merge: Running, port: int, since: int) -> list[Source]:
-        """An input of a merge begins anew, with all that leads to it alone: the sources among that."""
+    def attach(self, merge: Running, port: int, since: int, dial: Dial | None = None) -> list[Source]:
+        """An input of a merge begins anew, with all that leads to it alone: the sources among that.
+
+        The dial stays as it was turned.
+        """
         own: list[Running] = []
         leading = {id(merge.inbound[port])}
         # what a merge that begins anew has said is past, it does not know any more
@@ -266,6 +269,8 @@ class Dataflow:
                 if id(queue) in told:
                     queue.begin_anew()
         for operator in own:
+            if dial is not None:
+                operator.turn(dial)
             if operator in self.merges:
                 operator.repeat()
         merge.attach(port, since)

@@ -172,7 +172,7 @@ class Execution:
             return self._said()
         _refuse_replica(stream, replica)
         merge, port = self._input(stream)
-        for source in self._dataflow.attach(merge, port, since):
+        for source in self._dataflow.attach(merge, port, since, self._dial):
             self.edges[source] = self._edge(source)
         return self._said()
 
