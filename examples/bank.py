@@ -67,11 +67,19 @@ def outer_join(*, with_time: bool, how: Any = "left") -> sw.Query:
     return rows.join(others, on=("id", "ts") if with_time else ("id",), how=how).select("id", "other")
 
 
+def credits_() -> sw.Query:
+    """What has come into each account, from the second of a transaction on."""
+    return TRANSACTIONS.group_by("to_account").aggregate(credits=sw.sum("amount"))
+
+
+def debits() -> sw.Query:
+    """What has gone out of it."""
+    return TRANSACTIONS.group_by("from_account").aggregate(debits=sw.sum("amount"))
+
+
 def balance(how: Any = "full") -> sw.Query:
     """From the second of a transaction on, what each account has had in and out."""
-    credits = TRANSACTIONS.group_by("to_account").aggregate(credits=sw.sum("amount"))
-    debits = TRANSACTIONS.group_by("from_account").aggregate(debits=sw.sum("amount"))
-    both = credits.join(debits, on={"to_account": "from_account"}, how=how)
+    both = credits_().join(debits(), on={"to_account": "from_account"}, how=how)
     difference = sw.col("credits").fill_null(0) - sw.col("debits").fill_null(0)
     return both.select(account="to_account", balance=difference)
 
@@ -86,6 +94,8 @@ VIEWS = {
     "outer join without time": outer_join(with_time=False),
     "outer join with time": outer_join(with_time=True),
     "full outer join with time": outer_join(with_time=True, how="full"),
+    "credits": credits_(),
+    "debits": debits(),
     "balance": balance(),
     "total": total(),
     "total, inner join": total("inner"),
@@ -119,7 +129,7 @@ def told(rows: pl.DataFrame) -> Batch:
 
 def is_right(view: str, history: sw.History, prefix: pl.DataFrame) -> bool:
     """Whether what was shown is the answer to a prefix of the transactions, computed by other means."""
-    if not view.startswith(("balance", "total")):
+    if not view.startswith(("credits", "debits", "balance", "total")):
         return history.frame.sort("id").equals(_one_by_one(view, prefix).sort("id"))
     at = ((second, prefix.filter(pl.col("ts") <= second)) for second in range(SECONDS))
     return all(sorted(history.snapshot(second).rows()) == _sums(view, rows) for second, rows in at)
@@ -136,6 +146,8 @@ def _sums(view: str, rows: pl.DataFrame) -> list[tuple[Any, ...]]:
     """Views that add up, of transactions that all count."""
     credits = rows.group_by(account="to_account").agg(credits=pl.col("amount").sum())
     debits = rows.group_by(account="from_account").agg(debits=pl.col("amount").sum())
+    if view in ("credits", "debits"):
+        return sorted((credits if view == "credits" else debits).rows())
     how = "inner" if view.endswith("inner join") else "full"
     both = credits.join(debits, on="account", how=how, coalesce=True)  # type: ignore[arg-type]
     difference = pl.col("credits").fill_null(0) - pl.col("debits").fill_null(0)
@@ -228,7 +240,8 @@ def _some(marks: Sequence[Any], count: int) -> list[Any]:
     """The last one, and others spread over all."""
     if len(marks) <= count:
         return [*marks]
-    return [marks[round(n * (len(marks) - 1) / (count - 1))] for n in range(count)]
+    places = np.linspace(len(marks) - 1, 0, count).round().astype(int)
+    return [marks[place] for place in sorted(places.tolist())]
 
 
 def main(count: int = 10_000) -> None:

@@ -69,6 +69,13 @@ def test_the_check_sees_what_is_wrong() -> None:
     assert (watch.states, watch.wrong) == (3, 2)
     lonely = pl.DataFrame({"id": [1], "other": [None]}, schema={"id": pl.Int64, "other": pl.Int64})
     assert bank.never("outer join with time", lonely).to_list() == [True]
-    history = bank.VIEWS["balance"].run({bank.TRANSACTIONS: bank.told(FEW)}).as_history()
-    assert bank.is_right("balance", history, FEW)
-    assert not bank.is_right("balance", history, FEW.head(900))
+    for view in ("credits", "debits", "balance"):
+        history = bank.VIEWS[view].run({bank.TRANSACTIONS: bank.told(FEW)}).as_history()
+        assert bank.is_right(view, history, FEW)
+        assert not bank.is_right(view, history, FEW.head(900))
+
+
+@pytest.mark.parametrize("compared", [1, 2, 5])
+def test_so_many_states_are_compared_in_full(compared: int) -> None:
+    verdict = bank.run("accepted", FEW.head(40), batch=1, by=sw.Tokens(4), compared=compared)
+    assert (verdict.compared, verdict.different) == (compared, 0)
