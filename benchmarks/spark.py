@@ -17,8 +17,9 @@ join      equal keys less than 30 s apart; 1,000,000 events a side, 100,000 keys
 cores     hopping on local[2] with two processors, and on local[1] with one; of 2,000,000 events as
           above, and of more, where what a query costs whatever its rows hides less of what cores give.
 trigger   what a trigger of 1,000 rows costs, by its parts, next to a native count by key.
-change    triggers of 1,000 rows with 10,000 and with 10,000,000 live events: time, and bytes written. As
-          many come before those that count that the state is written once while these run.
+change    triggers of 1,000 rows with 10,000 and with 10,000,000 live events, of which as many end as
+          begin: time, and bytes written. So many come before those that count that the state is
+          written once while these run.
 """
 
 from __future__ import annotations
@@ -483,9 +484,11 @@ def change(console: Console, *, small: bool) -> None:
             )
             fills = max(1, live // 1_000_000)
             write(base / "in", whole[:live], fills)
-            rows = sw.read_files(str(base / "in"), vs="ts", unbounded=True, per_batch=1)
+            on_time = sw.progress(lateness=0)
+            rows = sw.read_files(str(base / "in"), vs="ts", per_batch=1, progress=on_time)
             handle = (
-                EVENTS.group_by("k")
+                EVENTS.window(sw.sliding(live))
+                .group_by("k")
                 .aggregate(n=sw.count())
                 .start(
                     spark,
