@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,6 +67,72 @@ def test_functions_that_are_written_again_are_the_same() -> None:
 
     assert _program(query("a", "b")).fingerprint == _program(query("a", "b")).fingerprint
     assert _program(query("a", "b")).fingerprint != _program(query("a", "c")).fingerprint
+
+
+def _doubled(factor: float) -> Callable[..., pa.Array]:
+    return lambda v: pc.multiply(v, factor)
+
+
+_OFFSET = 1.0
+
+
+def _helped(v: pa.Array) -> pa.Array:
+    """With what the module has."""
+    return pc.add(_doubled(2)(v), _OFFSET)
+
+
+def test_another_function_of_the_same_name_is_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said with the old one could not be taken back with the new one."""
+
+    def fingerprint(function: Callable[..., pa.Array]) -> str:
+        return _program(s.select(v=sw.function(function, "v", returns=float))).fingerprint
+
+    assert fingerprint(_doubled(2)) == fingerprint(_doubled(2))
+    assert fingerprint(_doubled(2)) != fingerprint(_doubled(3))
+    assert fingerprint(lambda v: pc.add(v, 1)) != fingerprint(lambda v: pc.add(v, 2))
+    assert fingerprint(partial(_helped)) == fingerprint(partial(_helped))
+    before = fingerprint(_helped)
+    monkeypatch.setitem(globals(), "_OFFSET", 2.0)
+    assert fingerprint(_helped) != before
+    monkeypatch.setitem(globals(), "_OFFSET", 1.0)
+    assert fingerprint(_helped) == before
+    monkeypatch.setitem(globals(), "_doubled", lambda factor: lambda v: v)
+    assert fingerprint(_helped) != before
+
+
+@pytest.mark.parametrize("name", ["init", "add", "remove", "result"])
+def test_so_is_another_aggregate_of_the_same_name(name: str) -> None:
+    def fingerprint(**others: Callable[..., Any]) -> str:
+        parts: dict[str, Any] = {
+            "init": lambda: 0.0,
+            "add": lambda total, v: total + v,
+            "remove": lambda total, v: total - v,
+            "result": lambda total: total,
+        }
+        return _program(s.aggregate(r=sw.fold("v", **{**parts, **others}, dtype=float))).fingerprint
+
+    assert fingerprint() == fingerprint() != fingerprint(**{name: lambda *given: given[-1:]})
+
+
+def test_what_a_function_runs_is_the_same_in_every_process() -> None:
+    """Sets have another order in each, and objects another place."""
+    told = (
+        "from slackwater.plan.code import digest_of\n"
+        "class Kept:\n"
+        "    def __call__(self, v): return v in {'a', 'b', 'c', 'd'}\n"
+        "kept = Kept()\n"
+        "print(digest_of(lambda v: kept(v) or v in {'x', 'y', 'z'}), digest_of(kept))"
+    )
+    seen = {
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-c", told],
+            env={**os.environ, "PYTHONHASHSEED": str(number)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for number in range(3)
+    }
+    assert len(seen) == 1
 
 
 def _begun(store: Store, program: Program, *beside: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
@@ -16,6 +17,7 @@ import polars as pl
 from slackwater.consistency import OutputLatency
 from slackwater.distributed.combining import Combining, combining_of
 from slackwater.errors import PlanError
+from slackwater.plan.code import digest_of
 from slackwater.plan.consequences import Consequences
 from slackwater.plan.exchanges import Cut, Feed, Stage, cut
 from slackwater.plan.functions import Function, functions_in
@@ -166,6 +168,7 @@ class Program:
                     known += "; aligned"
             said = f"{node.name}({below}) {node.describe()} {dict(node.schema)} {digest} {known}"
             lines.append(plain(f"{number[node]} {said}".rstrip()))
+            lines += _codes(node)
         return lines
 
 
@@ -222,21 +225,34 @@ def _holding_back(root: Node, *, turnable: bool) -> str:
     return "" if problem is None else problem.detail
 
 
-def _expressions(value: object) -> Iterator[pl.Expr]:
+def _expressions(node: Node) -> Iterator[pl.Expr]:
     """All expressions of a node, in the order of its fields; not those of its inputs."""
-    if isinstance(value, pl.Expr):
-        yield value
-    elif isinstance(value, Mapping):
+    return (part for part in _parts(node) if isinstance(part, pl.Expr))
+
+
+def _parts(value: object) -> Iterator[object]:
+    if isinstance(value, Mapping):
         for each in value.values():
-            yield from _expressions(each)
+            yield from _parts(each)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _expressions(each)
+            yield from _parts(each)
     elif is_dataclass(value) and not isinstance(value, type):
         for each in fields(value):
             part = getattr(value, each.name)
             if not isinstance(part, Node):
-                yield from _expressions(part)
+                yield from _parts(part)
+    else:
+        yield value
+
+
+def _codes(node: Node) -> Iterator[str]:
+    """What users' functions of a node run: one of the same name may do another thing by now."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    for each in (*_parts(node), *(each.function for each in _functions(node))):
+        if callable(each) and not isinstance(each, type):
+            name = getattr(each, "__name__", type(each).__name__)
+            yield f"function {name}: {digest_of(each)} in Python {python}"
 
 
 def _unnumbered(nodes: list[Node]) -> Callable[[str], str]:
