@@ -605,7 +605,10 @@ class RunningQuery:
         return self._execution.ignore(*patterns)
 
     def detach(self, stream: Query, *, replica: str | None = None) -> list[Batch]:
-        """An input of a merge has broken off; the merge goes on with the others."""
+        """An input of a merge has broken off; the merge goes on with the others.
+
+        What leads to it alone is not looked at until it is attached again, whatever it says.
+        """
         return self._execution.detach(_node(stream, "detach"), replica)
 
     def attach(

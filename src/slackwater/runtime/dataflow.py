@@ -251,22 +251,14 @@ class Dataflow:
 
         The dial stays as it was turned.
         """
-        own: list[Running] = []
-        leading = {id(merge.inbound[port])}
+        own, sources = self._leading_to(merge, port)
         # what a merge that begins anew has said is past, it does not know any more
         told: set[int] = set()
-        # readers before what they read
-        for operator in reversed(self.operators):
-            if operator.outbound and all(id(queue) in leading for queue in operator.outbound):
-                own.append(operator)
-                inbound = {id(queue) for queue in operator.inbound}
-                leading |= inbound
-                if operator in self.merges or any(id(queue) in told for queue in operator.outbound):
-                    told |= inbound
         for operator in own:
             operator.begin_anew()
-            for queue in operator.inbound:
-                if id(queue) in told:
+            if operator in self.merges or any(id(queue) in told for queue in operator.outbound):
+                told |= {id(queue) for queue in operator.inbound}
+                for queue in operator.inbound:
                     queue.begin_anew()
         for operator in own:
             if dial is not None:
@@ -275,11 +267,31 @@ class Dataflow:
                 operator.repeat()
         merge.attach(port, since)
         self.run_until_quiet()
-        return [
+        return sources
+
+    def _leading_to(self, merge: Running, port: int) -> tuple[list[Running], list[Source]]:
+        """What leads to an input of a merge and to nothing else, readers before what they read."""
+        own: list[Running] = []
+        leading = {id(merge.inbound[port])}
+        for operator in reversed(self.operators):
+            if operator.outbound and all(id(queue) in leading for queue in operator.outbound):
+                own.append(operator)
+                leading |= {id(queue) for queue in operator.inbound}
+        sources = [
             source
             for source, queues in self._entrances.items()
             if isinstance(source, Source) and queues and all(id(queue) in leading for queue in queues)
         ]
+        return own, sources
+
+    def hears(self, source: Source) -> bool:
+        """Whether anybody listens to a stream: it may lead to an input alone that is detached."""
+        return not any(
+            source in self._leading_to(merge, port)[1]
+            for merge in self.merges
+            for port, is_attached in enumerate(merge.state.inputs.attached.tolist())
+            if not is_attached
+        )
 
     def forgo(self, told: Sequence[Promise], root: int = 0) -> None:
         """Rows of an output with such payloads are no longer of interest."""

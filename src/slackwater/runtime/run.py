@@ -90,7 +90,8 @@ class Execution:
     def push(self, source: Source, stream: Stream, replica: str | None = None) -> list[Batch]:
         """Take in some elements as one batch; the batches that this adds to the output.
 
-        Of a replicated stream, those of one replica; nothing of one that is detached.
+        Of a replicated stream, those of one replica. Nothing of what is detached, or quarantined: it is
+        not judged either.
         """
         require_sources(self.sources, [source])
         self._refuse_when_stopped()
@@ -137,8 +138,12 @@ class Execution:
             if found is None:
                 return None
             port, edge = found
+            if not self._dataflow.listens_to(source, port):
+                return None
             return partial(self._dataflow.push_replica, source, port), edge
         _refuse_replica(source, replica)
+        if not self._dataflow.hears(source):
+            return None
         return partial(self._dataflow.push, source), self.edges[source]
 
     def turn(self, *, blocking: Duration | None = None, memory: Duration | None = None) -> list[Batch]:
