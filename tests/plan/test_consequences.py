@@ -202,3 +202,20 @@ def test_of_a_merge_all_ends_count_that_were_told(replicated: bool) -> None:
     assert entry.until is not None
     assert entry.since <= 20
     assert entry.until >= 51
+
+
+@pytest.mark.parametrize("never_lengthens", [False, True])
+def test_an_event_of_a_merge_may_come_to_end_later_if_it_may_be_lengthened(
+    never_lengthens: bool,
+) -> None:
+    """b lacks it, and has promised so: what the others then say of its end nobody can take in."""
+    known = sw.StreamProperties(vs_payload_key=True, never_lengthens=never_lengthens)
+    a, b = (sw.stream({"k": str}, name=name, properties=known) for name in "ab")
+    running = sw.merge(a, b, policy=sw.merge_policy(gaps=True)).open()
+    running.push(a, [sw.insert(1, 17, k="x"), sw.cti(3)])
+    running.push(b, [sw.cti(25)])
+    if not never_lengthens:
+        running.push(a, [sw.adjust(1, 17, 50, k="x")])
+    assert running.output.history().rows() == [("x", 1, 17)]
+    [entry] = running.output.ledger
+    assert (entry.since, entry.until) == (1, 17 if never_lengthens else INF)

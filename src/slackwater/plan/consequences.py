@@ -29,12 +29,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slackwater.consistency import OutputLatency
 from slackwater.events import Adjust, Insert
 from slackwater.plan import aggregations as agg
 from slackwater.plan import nodes as n
 from slackwater.plan.lifetimes import Lifetime, Sum, Symbol
 from slackwater.plan.loops import turning
 from slackwater.plan.matching import TO_NEXT_ROW, decides_by_one_row
+from slackwater.plan.properties import infer
 from slackwater.times import BEGIN, INF, Times, plus
 
 __all__ = ["Changed", "Consequences", "Stretch"]
@@ -91,11 +93,15 @@ class Consequences:
         """What follows from a change of what a node, perhaps a source, gives.
 
         Of an outer join that is a pair, and while it lasts its rows are alone or not: where they are cut
-        depends on it, too. Of a merge it is an event that inputs give other ends, of which one is told.
+        depends on it, too. Of a merge it is an event that inputs give other ends, of which one is told;
+        and if they may lengthen it, they may come to give it later ones.
         """
-        node = self._stands_for.get(node, node)
-        cut_otherwise = isinstance(node, n.Merge) or (isinstance(node, n.Join) and node.how != "inner")
-        return self._followed(node, _stretch(change) if cut_otherwise else change)
+        at = self._stands_for.get(node, node)
+        if isinstance(node, n.Merge):
+            stretch = _stretch(change)
+            return self._followed(at, _without_end(stretch) if _may_lengthen(node) else stretch)
+        alone = isinstance(at, n.Join) and at.how != "inner"
+        return self._followed(at, _stretch(change) if alone else change)
 
     def _followed(self, start: n.Node, change: Change) -> Stretch:
         found: dict[n.Node, Change] = {start: change}
@@ -110,6 +116,12 @@ class Consequences:
             if led_to:
                 found[node] = led_to[0] if len(led_to) == 1 else _together(led_to)
         return _together(found[root] for root in self._roots if root in found)
+
+
+def _may_lengthen(node: n.Merge) -> bool:
+    """Whether an input of a merge may let an event end later than it has said."""
+    known = (infer(node, latency) for latency in OutputLatency)
+    return not all(each[stream].never_lengthens for each in known for stream in node.streams)
 
 
 def _through(node: n.Node, port: int, change: Change) -> Change:
