@@ -54,11 +54,11 @@ class _Played:
 
 def _played(script: str) -> Script:
     """`A` lets an arrival of the first input in, `1<B` has the first operator read its second port."""
-    places = {"A": 0, "B": 1, "1": 2, "2": 3, "3": 4}
+    places = {"A": 0, "B": 1, "1": 2, "2": 3, "3": 4, "4": 5}
     turns = []
     for word in script.split():
         who, _, port = word.partition("<")
-        turns.append((places[who], "AB".index(port) if port else 0))
+        turns.append((places[who], "ABC".index(port) if port else 0))
     return Script(turns)
 
 
@@ -256,6 +256,33 @@ def test_what_is_not_said_leaves_a_trace() -> None:
     inputs = {left: _rows("x", "l"), right: _rows("x", "l")}
     # r enters and is remembered by the anti join; l is suppressed, and shown on its second way
     figure = Figure(query, inputs, "B 1<B A 1<A 3<B")
+    for schedule in [_played(figure.script), *SHUFFLED]:
+        out = figure.run(by=sw.Heeding(), show=sw.MARKED, schedule=schedule)
+        assert not figure.wrong(figure.log(out))
+
+
+def test_who_remembers_nothing_passes_a_trace_on() -> None:
+    """As above, with a condition behind the anti join, which has nothing to say to no rows."""
+    left, right = _input("A", x=str), _input("B", x=str)
+    some = sw.col("x") != ""
+    query = left.join(right, on="x", how="anti").where(some).union(left, right.where(some))
+    inputs = {left: _rows("x", "l"), right: _rows("x", "l")}
+    figure = Figure(query, inputs, "B 1<B 2 A 1<A 2 4<B")
+    for schedule in [_played(figure.script), *SHUFFLED]:
+        out = figure.run(by=sw.Heeding(), show=sw.MARKED, schedule=schedule)
+        assert not figure.wrong(figure.log(out))
+
+
+def test_a_join_leaves_a_trace_once_something_was_taken_back() -> None:
+    """l is gone when its partner comes to the join, and is shown alone with it behind the join.
+
+    No label of what is said knows that l was removed. Without a trace the state would be called the
+    answer to l and its partner, which is a pair as well.
+    """
+    left, right = (sw.stream({"x": str}, name=name) for name in "AB")
+    query = left.join(right, on="x").union(right, left)
+    removed: list[Element] = [sw.insert(0, None, x="l"), sw.adjust(0, None, 0, x="l")]
+    figure = Figure(query, {left: removed, right: _rows("x", "l")}, "A 1<A 2<C A 1<A B 1<B 2<B")
     for schedule in [_played(figure.script), *SHUFFLED]:
         out = figure.run(by=sw.Heeding(), show=sw.MARKED, schedule=schedule)
         assert not figure.wrong(figure.log(out))
