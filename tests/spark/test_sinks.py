@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import slackwater as sw
+from slackwater.corrections import corrected
 from slackwater.distributed.files import Directory
 from slackwater.distributed.program import program_of
 from slackwater.ledger import Ledger
@@ -211,6 +213,23 @@ def test_files_hold_what_was_committed_and_nothing_else(spark: Any, tmp_path: Pa
     assert again.progress.rows_in == 7, "a batch that is repeated counts once"
     rows = sinks.scan(str(out)).filter(pl.col("kind") == "insert").select(pl.len()).collect().item()
     assert rows == said.is_insert.sum()
+
+    batches = []
+    for listed in sorted((out / "_batches").glob("*.json")):
+        files = json.loads(listed.read_text())["files"]
+        told = pl.concat(pl.read_parquet(out / file) for file in files) if files else None
+        if told is not None:
+            batches.append(sw.from_dataframe(told, **FORM, schema=COUNTS.schema))
+    is_correction = corrected(batches)
+    assert (again.progress.corrections, again.progress.changes) == (
+        np.count_nonzero(is_correction),
+        np.count_nonzero(~is_correction),
+    )
+    assert is_correction.any(), "the second file speaks of times before those of the first"
+    whole = sw.Batch.concat(batches)
+    for kind, mask in ((sw.CORRECTIONS, is_correction), (sw.CHANGES, ~is_correction)):
+        only = sw.from_dataframe(sinks.committed(str(out), told=kind), **FORM, schema=COUNTS.schema)
+        assert list(only) == list(whole.data().where(mask))
 
     where["checkpoint"] = str(tmp_path / "another")
     with pytest.raises(sw.PlanError, match="another query"):

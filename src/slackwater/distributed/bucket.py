@@ -20,13 +20,14 @@ plain data, which follows from the parcels of all batches so far and from nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from slackwater.consistency import Dial
+from slackwater.corrections import corrected
 from slackwater.distributed.controls import (
     Attached,
     Detached,
@@ -93,6 +94,10 @@ class Standing:
     """how far each replica is of a replicated one"""
     quarantined: list[Quarantined] = field(default_factory=list)
     """inputs of merges that are not listened to any longer, here or everywhere"""
+    corrections: int = 0
+    """rows out that speak of a time which the answer had spoken of before this batch"""
+    highest: int = BEGIN
+    """of the rows out, the highest sync"""
     state_bytes: int = 0
     """how much memory it takes, when that was looked at last"""
     token: dict[str, int] = field(default_factory=dict)
@@ -212,8 +217,11 @@ class Bucket:
     def _ledger(self, *, broadcast: bool) -> Ledger:
         return self._dataflow.ledger if self._speaks(broadcast=broadcast) else self._unheard
 
-    def step(self, parcels: Iterable[Parcel], now: int) -> Said:
-        """Take in all parcels of a batch, which was cut at that time."""
+    def step(self, parcels: Iterable[Parcel], now: int, *, spoken: int = BEGIN) -> Said:
+        """Take in all parcels of a batch, which was cut at that time.
+
+        `spoken` is the highest sync that the answer had before.
+        """
         # clocks may be set back; and earlier versions told no time to who got no parcel
         self._now = max(self._now, now)
         by_feed: list[list[Parcel]] = [[] for _ in (*self._entrances, *self._watched)]
@@ -230,7 +238,8 @@ class Bucket:
             self._heed(control)
         arrived = [in_order(each) for each in self._gate.let_in(by_feed, tokens)]
         out: list[Parcel] = []
-        rows_in = rows_out = taken_back = 0
+        rows_in = rows_out = taken_back = corrections = 0
+        highest = BEGIN
         for mender in self._menders:
             for origin, batch, promised, sender in mender.step(arrived[mender.feed]):
                 rows_out += batch.rows
@@ -261,9 +270,13 @@ class Bucket:
                 batch = Batch.empty(node.schema)
             rows_out += batch.rows
             taken_back += batch.taken_back
+            corrections += int(np.count_nonzero(corrected([batch], spoken)))
+            highest = max(highest, int(batch.sync.max(initial=BEGIN)))
             out += self._sent(place, node, batch)
         self._unheard.take()
-        return Said(out, self._dataflow.ledger.take(), self._standing(rows_in, rows_out, taken_back))
+        standing = self._standing(rows_in, rows_out, taken_back)
+        standing = replace(standing, corrections=corrections, highest=highest)
+        return Said(out, self._dataflow.ledger.take(), standing)
 
     def _heed(self, control: Parcel) -> None:
         match read_control(control.data, self._program.schema):

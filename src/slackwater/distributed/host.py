@@ -75,7 +75,8 @@ class Host:
         link, written = self._store.write_parcels(place, batch, kept.link, received)
         # whatever ends it half way, what is kept could not be trusted
         self._kept.pop(place, None)
-        said = kept.bucket.step(received.parcels, received.now)
+        spoken = self._store.spoken(batch)
+        said = kept.bucket.step(received.parcels, received.now, spoken=spoken)
         kept.batch, kept.before, kept.link = batch, kept.link, link
         kept.log_bytes += written
         if kept.said is None or batch % _WEIGHED_EVERY == 0:

@@ -336,6 +336,10 @@ class Store:
         promise = (self.record(batch - 1) or {}).get("promises", {}).get(source)
         return None if promise is None else int(promise)
 
+    def spoken(self, batch: int) -> int:
+        """The highest sync that the answer had when a batch began."""
+        return int((self.record(batch - 1) or {}).get("highest", BEGIN))
+
     def is_whole(self, batch: int) -> bool:
         """Whether all buckets can be built as they were behind that batch."""
         places = (self.record(batch) or {}).get("links", {})

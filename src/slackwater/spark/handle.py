@@ -99,6 +99,11 @@ class Standings:
     rows_in: int = 0
     rows_out: int = 0
     taken_back: int = 0
+    corrections: int = 0
+    """of the rows out, those that spoke of a time which the answer had spoken of before their batch; the
+    others are changes"""
+    highest: int = BEGIN
+    """the highest sync of all rows out"""
     settled_until: int = BEGIN
     state_rows: int = 0
     state_bytes: int = 0
@@ -114,6 +119,11 @@ class Standings:
     token: Mapping[str, int] = field(default_factory=dict)
     """of which batches of which queries this is the answer: its own, and those that aligned streams come
     from; empty until these have a token in common"""
+
+    @property
+    def changes(self) -> int:
+        """Of the rows out, those that went on from what had been said."""
+        return self.rows_out - self.corrections
 
 
 @dataclass(frozen=True)
@@ -253,12 +263,14 @@ class SparkQuery:
         promise: int,
         held_by: str,
     ) -> Standings:
-        last = len(self._program.cut.stages)
+        answering = [each for each in standings if each.stage == len(self._program.cut.stages)]
         return Standings(
             batch,
             before.rows_in + sum(standing.rows_in for standing in standings),
             before.rows_out + rows_out,
-            before.taken_back + sum(s.taken_back for s in standings if s.stage == last),
+            before.taken_back + sum(each.taken_back for each in answering),
+            before.corrections + sum(each.corrections for each in answering),
+            max([before.highest, *(each.highest for each in answering)]),
             promise,
             sum(standing.state_rows for standing in standings),
             sum(standing.state_bytes for standing in standings),

@@ -10,7 +10,7 @@ A batch that is committed stays as it is. Nothing is ever deleted.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from slackwater.corrections import CORRECTIONS, Told
 from slackwater.distributed.files import Directory
 from slackwater.distributed.parcels import from_arrow, to_arrow
 from slackwater.distributed.tokens import Token
@@ -119,12 +120,42 @@ def _write(table: pa.Table, file: Any) -> None:
     pq.write_table(table, file, use_dictionary=repeated)
 
 
-def committed(directory: str, *, until: Token | None = None) -> pl.DataFrame:
+def committed(directory: str, *, until: Token | None = None, told: Told | None = None) -> pl.DataFrame:
     """The changelog that a `Parquet` sink has written: whole batches only, in their order.
 
-    With a token, up to where the answer is at it: `aligned(directory, ...)` finds one for several.
+    With a token, up to where the answer is at it: `aligned(directory, ...)` finds one for several. With
+    `told`, the changes alone, or the corrections: rows that speak of a time which the answer had spoken
+    of before their batch.
     """
-    return scan(directory, until=until).collect()
+    if told is None:
+        return scan(directory, until=until).collect()
+    if not isinstance(told, Told):
+        raise PlanError(f"told={told!r} is neither", hint="sw.CHANGES or sw.CORRECTIONS")
+    place = Directory(directory)
+    names = commits_in(place) if until is None else at_token(place, until)
+    batches = (_read(place, read_commit(place, name).paths) for name in names)
+    found = [*_only(told, (batch for batch in batches if batch is not None))]
+    return pl.concat(found) if found else pl.DataFrame()
+
+
+def _only(told: Told, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The rows of each batch that are changes, or those that are corrections."""
+    highest: Any = None
+    start, ends = pl.col("vs"), pl.min_horizontal("ve", "new_ve")
+    for batch in batches:
+        rows = batch.filter(pl.col("kind").is_in(["insert", "adjust"]))
+        sync = rows.select(pl.when(pl.col("kind") == "insert").then(start).otherwise(ends)).to_series()
+        is_late = pl.repeat(False, rows.height, eager=True) if highest is None else sync < highest
+        yield rows.filter(is_late if told is CORRECTIONS else ~is_late)
+        highest = sync.append(pl.Series([highest], dtype=sync.dtype)).max()
+
+
+def _read(place: Directory, paths: Sequence[str]) -> pl.DataFrame | None:
+    if not paths:
+        return None
+    found = pl.from_arrow(pads.dataset([*paths], filesystem=place.files, format="parquet").to_table())
+    assert isinstance(found, pl.DataFrame), "it has columns"
+    return found
 
 
 def scan(directory: str, *, until: Token | None = None) -> pl.LazyFrame:
