@@ -11,7 +11,8 @@ from tests.naive import SCHEMA, Marker
 
 from slackwater.errors import InvalidElement, InvalidStream
 from slackwater.events import Adjust, Batch, Element, Insert, adjust, insert
-from slackwater.punctuations import cti
+from slackwater.patterns import between, one_of
+from slackwater.punctuations import cti, punctuation
 from slackwater.times import BEGIN, INF
 from slackwater.validity import StreamProperties, Validator, closed_up_to, validate
 
@@ -259,3 +260,13 @@ def test_closed_up_to_is_the_largest_promise():
     assert closed_up_to([insert(0, 1, p="a")]) == BEGIN
     assert closed_up_to([cti(4), insert(5, 6, p="a"), cti(2)]) == 4
     assert closed_up_to([cti(4), cti(None)]) == INF
+
+
+def test_where_all_values_were_null_a_promise_about_another_one_is_kept():
+    """Without a schema nothing is known of the column, but that it has no such values."""
+    row = insert(0, 1, k=None)
+    for told in (5, one_of(1, 2), between(1, 2)):
+        validate([row, punctuation(k=told), row])
+    for with_null in (None, one_of(1, None)):
+        with pytest.raises(InvalidStream, match="breaks the promise"):
+            validate([row, punctuation(k=with_null), row])

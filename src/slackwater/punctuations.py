@@ -290,7 +290,10 @@ class Closings(Control):
                     others.append(each)
                 continue
             names = tuple(name for name, _ in each.columns)
-            rows = [list(row) for row in product(*(values_of(p) for _, p in each.columns))]
+            values = [_of_type(values_of(pattern), schema[name]) for name, pattern in each.columns]
+            rows = [list(row) for row in product(*values)]
+            if not rows:
+                continue
             keys.setdefault(names, []).extend(rows)
             before.setdefault(names, []).extend([each.before] * len(rows))
         for names, rows in keys.items():
@@ -436,6 +439,11 @@ class Reached(Control):
 
     def __repr__(self) -> str:
         return f"reached({show(self.slowest)}, {show(self.furthest)})"
+
+
+def _of_type(values: Iterable[Any], dtype: pl.DataType) -> list[Any]:
+    """Those that a column can have: where nothing but null was ever seen, that one."""
+    return [value for value in values if value is None or dtype != pl.Null]
 
 
 def is_of_payloads(control: Control) -> TypeGuard[Promise]:
