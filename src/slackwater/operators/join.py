@@ -418,10 +418,12 @@ class Join:
         As far as its own events are concerned: none can name them where that side only inserts. Nobody
         can meet them where the other side has ended.
         """
-        until = np.full((len(key), 2), state.ctis)
-        if state.ports.told:
-            until = np.maximum(until, state.ports.until[key])
-        own, other = (np.ascontiguousarray(until[:, at]) for at in (port, 1 - port))
+        own, other = (
+            np.maximum(state.ports.until[key, at], state.ctis[at])
+            if state.ports.told
+            else np.full(len(key), state.ctis[at])
+            for at in (port, 1 - port)
+        )
         if self.never_adjusts[port]:
             # what is alone is not shown before its end is final
             own = np.where((other == INF) | (port not in state.alone), INF, own)
