@@ -10,6 +10,7 @@ What was found so stands below by name.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -244,3 +245,24 @@ def test_who_is_set_aside_for_one_event_is_not_waited_for_with_another() -> None
         (1, [sw.cti(4)]),
     ]
     assert len(outcomes(ANY, 3, script)) == 2
+
+
+@pytest.mark.parametrize("properties", [KEY, ANY])
+@pytest.mark.parametrize("inputs", [3, 5])
+@pytest.mark.parametrize("seed", range(6))
+def test_who_was_judged_before_still_has_a_vote(
+    properties: StreamProperties, inputs: int, seed: int
+) -> None:
+    """What an input has said is forgotten when it is judged, and was no word any more when others came.
+
+    Input 1 leads, and says another end than all others, who promise everything one after the other. Who
+    led is set aside also where the others were a majority before it had promised all that it says.
+    """
+    order = [*range(inputs)]
+    random.Random(seed).shuffle(order)
+    script = told_by({*range(inputs)} - {1}, sw.insert(0, 1, p="a"))
+    script += told_by([1], sw.insert(0, 2, p="a"), sw.cti(2))
+    script += told_by(order, sw.cti(INF))
+    found = outcomes(properties, inputs, script)
+    assert found.count("1") == 1
+    assert {*found} <= {"1", "nobody"}

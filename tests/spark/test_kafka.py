@@ -361,12 +361,16 @@ def test_what_cannot_be_read_or_written_is_refused_at_the_start(
     given = sw.read_kafka(topics.servers, topics.create("there", 1), vs="vs")
     with pytest.raises(sw.PlanError, match="'raw' cannot be read from JSON"):
         raw.start(spark, {raw: given}, **where)
-    sink = sinks.Kafka(servers=topics.servers, topic="there", key=["nothing"])
+    other = topics.create("elsewhere", 1)
+    sink = sinks.Kafka(servers=topics.servers, topic=other, key=["nothing"])
     with pytest.raises(sw.PlanError, match="no column 'nothing'"):
         s.start(spark, {s: given}, sink=sink, **where)
     given = sw.read_kafka(topics.servers, "there", value="arrow", vs="vs")
-    sink = sinks.Kafka(servers=topics.servers, topic="there")
+    sink = sinks.Kafka(servers=topics.servers, topic=other)
     with pytest.raises(sw.PlanError, match="'raw' cannot be written as JSON"):
+        raw.start(spark, {raw: given}, sink=sink, **where)
+    sink = sinks.Kafka(servers=topics.servers, topic="there")
+    with pytest.raises(sw.PlanError, match="would read its own answer"):
         raw.start(spark, {raw: given}, sink=sink, **where)
 
 

@@ -46,13 +46,30 @@ class Case:
     with_output: list[int] = field(default_factory=list)
     unheard: list[int] = field(default_factory=list)
     mute: list[int] = field(default_factory=list)
+    denying: list[int] = field(default_factory=list)
+    """of those who are unheard, who may come to say what the output does, and cannot say otherwise"""
+    blamed: list[int] = field(default_factory=list)
+    """who was found to be wrong by a verdict against the output"""
     promised: dict[int, int] = field(default_factory=dict)
     """how far inputs have promised the payload, where that is further than their ctis"""
+    words: dict[int, list[int]] = field(default_factory=dict)
+    """the ends that inputs have given it for good; elsewhere they are forgotten when they are judged"""
     claim_is_fixed: bool = False
     out_is_fixed: bool = False
     """whether no more of these two claims will be known"""
     is_lost: bool = False
     """whether the verdict was against the output; then it waits for the others to be heard"""
+
+    def recall(self, inputs: Inputs, start: int, ends: dict[int, list[int]]) -> None:
+        """Put what inputs have said for good in the place of what is known of them elsewhere."""
+        for port, theirs in ends.items():
+            told = self._told(inputs, port)
+            if told > start and all(end < told for end in theirs):
+                self.words.setdefault(port, theirs)
+        ends |= {port: word for port, word in self.words.items() if port in ends}
+
+    def _told(self, inputs: Inputs, port: int) -> int:
+        return max(int(inputs.stable[port]), self.promised.get(port, BEGIN))
 
     def hear(self, inputs: Inputs, start: int, ends: dict[int, list[int]]) -> None:
         """What all inputs that are attached say of it by now."""
@@ -60,13 +77,13 @@ class Case:
             # what was not promised may have changed, also of what others say
             self.with_output = []
             self.against = [self.port] if self.port in self.against else []
-        self.unheard, self.mute = [], []
+        self.unheard, self.mute, self.denying = [], [], []
         for port, theirs in ends.items():
             if port not in self.against and port not in self.with_output:
                 self._side_of(inputs, port, start, theirs).append(port)
 
     def _side_of(self, inputs: Inputs, port: int, start: int, theirs: list[int]) -> list[int]:
-        told = max(int(inputs.stable[port]), self.promised.get(port, BEGIN))
+        told = self._told(inputs, port)
         if told <= start:
             return self.unheard
         floor = max(int(inputs.since[port]), int(inputs.doubted[port]))
@@ -83,14 +100,18 @@ class Case:
             return self.unheard if told < max(self.told, self.frozen) else self.mute
         if says_so:
             return self.against if _is_firm(theirs, told, self.told) else self.unheard
-        if says_as_output:
-            return self.with_output if _is_firm(theirs, told, self.frozen) else self.unheard
-        return self.mute
+        if not says_as_output:
+            return self.mute
+        if _is_firm(theirs, told, self.frozen):
+            return self.with_output
+        self.denying.append(port)
+        return self.unheard
 
     def forget(self, port: int) -> None:
         """An input takes back what it has said."""
         self.promised.pop(port, None)
-        for side in (self.against, self.with_output):
+        self.words.pop(port, None)
+        for side in (self.against, self.with_output, self.blamed):
             if port in side:
                 side.remove(port)
 
@@ -101,6 +122,12 @@ class Case:
         if against > with_output + unknown:
             return True
         return False if with_output >= against + unknown else None
+
+    def blame(self) -> list[int]:
+        """Who is wrong if the output is, and has not been found to be so before."""
+        found = [port for port in (*self.with_output, *self.denying) if port not in self.blamed]
+        self.blamed += found
+        return found
 
     @property
     def is_ripe(self) -> bool:

@@ -92,6 +92,9 @@ def verdicts(index: Index[State], state: State, inputs: Inputs) -> list[Wrong]:
             continue
         _hear(index, state, inputs, case)
         if case.is_lost:
+            # who says now what the output did
+            if case.verdict() and (late := case.blame()):
+                found.append(_wrong(state, inputs, case, late))
             if not case.unheard:
                 _drop(index, state, inputs, case)
         elif not case.against:
@@ -143,6 +146,7 @@ def _cases_of(state: Events, nodes: Ints) -> list[Case]:
 def _hear(index: Index[State], state: State, inputs: Inputs, case: Case) -> None:
     events, attached = state.events, np.flatnonzero(inputs.attached).tolist()
     ends = {port: index.ends_of(state, case.node, port) for port in attached}
+    case.recall(inputs, int(events.vs[case.node]), ends)
     settled = case.is_standing or case.is_lost or events.lacks[case.node] == INF
     # who was told that it is of no interest may take back what it had not promised by then
     case.out_is_fixed = settled
@@ -158,8 +162,8 @@ def _hear(index: Index[State], state: State, inputs: Inputs, case: Case) -> None
 
 def _closed(index: Index[State], state: State, inputs: Inputs, case: Case) -> Wrong:
     events = state.events
-    wrong = _wrong(state, inputs, case)
     verdict = case.verdict()
+    wrong = _wrong(state, inputs, case, case.blame() if verdict else case.with_output)
     if verdict is not False and index.is_patient:
         case.is_lost = True
         # nobody is accused of it any more, whatever else it comes to say
@@ -185,7 +189,7 @@ def _drop(index: Index[State], state: State, inputs: Inputs, case: Case) -> None
         index.let_go(state, inputs, np.array([case.node]))
 
 
-def _wrong(state: Events, inputs: Inputs, case: Case) -> Wrong:
+def _wrong(state: Events, inputs: Inputs, case: Case, with_output: list[int]) -> Wrong:
     start = int(state.events.vs[case.node])
     time, node = np.array([start]), np.array([case.node])
     end = max([*case.claim, *case.out], default=start + 1)
@@ -196,7 +200,7 @@ def _wrong(state: Events, inputs: Inputs, case: Case) -> Wrong:
     detail = f"input {name} says that {says}, the output was promised {promised}"
     others = [port for port in case.against if port != case.port]
     return Wrong.of(
-        case.rule, row, case.port, detail=detail, against=others, with_output=case.with_output,
+        case.rule, row, case.port, detail=detail, against=others, with_output=with_output,
         is_decided=case.verdict() is not None,
     )  # fmt: skip
 
