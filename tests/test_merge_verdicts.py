@@ -266,3 +266,18 @@ def test_who_was_judged_before_still_has_a_vote(
     found = outcomes(properties, inputs, script)
     assert found.count("1") == 1
     assert {*found} <= {"1", "nobody"}
+
+
+@pytest.mark.parametrize("properties", [KEY, ANY])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_may_still_lengthen_an_event_does_not_say_that_there_is_none(
+    properties: StreamProperties, is_first: bool
+) -> None:
+    """Input 0 leads, and lacks [0, 2). Input 1 tells it as [0, 1) first, which is over by then."""
+    begun = told_by([1], sw.cti(0), sw.insert(0, 1, p="a"), sw.cti(1))
+    right = told_by([2], sw.insert(0, 2, p="a"), sw.cti(INF))
+    script = told_by([0], sw.cti(2)) + (begun + right if is_first else right + begun)
+    script += told_by([1], sw.adjust(0, 1, 2, p="a"), sw.cti(2))
+    found = outcomes(properties, 3, script)
+    assert found.count("0") == 1
+    assert {*found} <= {"0", "nobody"}

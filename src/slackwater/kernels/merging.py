@@ -298,8 +298,8 @@ def judge(
                     died[0] += 1
                 continue
             if final == start:
-                # taken back, or it was frozen so before
-                agrees = end == start or end < lacks[node]
+                # taken back, or it was frozen so before: an end that is open may become another one
+                agrees = end == start or (end < lacks[node] and (end < told or told == INF))
                 differs = start < told and lacks[node] <= told
             else:
                 agrees = end == start or end == final

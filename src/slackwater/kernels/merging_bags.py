@@ -509,6 +509,8 @@ def judge(
                 rule = HAS if differs and start < told and lacks[node] <= told else -1
                 # what is open may come to end where it need not be true
                 rule = rule if doubted <= told else -1
+                # ... or where it contradicts
+                differs = differs or (last > start and last >= told and told < INF)
             else:
                 n_more, n_less = _compare(pool, heads, node, out, port, start, more, less)
                 first = np.searchsorted(less[:n_less], doubted)

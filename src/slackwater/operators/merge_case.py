@@ -54,6 +54,9 @@ class Case:
     """how far inputs have promised the payload, where that is further than their ctis"""
     words: dict[int, list[int]] = field(default_factory=dict)
     """the ends that inputs have given it for good; elsewhere they are forgotten when they are judged"""
+    lacks: int = BEGIN
+    """where the output lacks the event, the earliest end that contradicts: who told an earlier one, when
+    it was not remembered yet, is taken to have told none"""
     claim_is_fixed: bool = False
     out_is_fixed: bool = False
     """whether no more of these two claims will be known"""
@@ -64,9 +67,13 @@ class Case:
         """Put what inputs have said for good in the place of what is known of them elsewhere."""
         for port, theirs in ends.items():
             told = self._told(inputs, port)
-            if told > start and all(end < told for end in theirs):
+            if not self._may_have_told(told, theirs) and told > start and all(e < told for e in theirs):
                 self.words.setdefault(port, theirs)
         ends |= {port: word for port, word in self.words.items() if port in ends}
+
+    def _may_have_told(self, told: int, theirs: list[int]) -> bool:
+        """Whether an event that is open may have been told with an end of which nothing is known."""
+        return not theirs and told < self.lacks
 
     def _told(self, inputs: Inputs, port: int) -> int:
         return max(int(inputs.stable[port]), self.promised.get(port, BEGIN))
@@ -84,7 +91,7 @@ class Case:
 
     def _side_of(self, inputs: Inputs, port: int, start: int, theirs: list[int]) -> list[int]:
         told = self._told(inputs, port)
-        if told <= start:
+        if told <= start or self._may_have_told(told, theirs):
             return self.unheard
         floor = max(int(inputs.since[port]), int(inputs.doubted[port]))
         # what is open may come to end where it need not be told

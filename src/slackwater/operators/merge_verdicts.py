@@ -76,7 +76,19 @@ def accuse(
     if any(case.node == node and (case.is_lost or port == case.port) for case in state.events.cases):
         return None
     claim, out = (index.ends_of(state, node, who) for who in (port, inputs.count))
-    case = Case(node, port, rule, claim, told, out, frozen, is_standing, [port])
+    lacks = int(state.events.lacks[node])
+    case = Case(
+        node,
+        port,
+        rule,
+        claim,
+        told,
+        out,
+        frozen,
+        is_standing,
+        [port],
+        lacks=BEGIN if lacks == INF else lacks,
+    )
     _hear(index, state, inputs, case)
     if index.is_patient and not case.is_ripe:
         state.events.cases.append(case)
