@@ -411,7 +411,7 @@ def allocated(query: sw.Query, told: dict[sw.Query, Batch], by: Method | None) -
 
 def the_bank(report: Report) -> list[Trend]:
     """Every state that is shown of it, with 1,000,000 transactions."""
-    rows = bank.transactions(250 * report.elements)
+    rows = bank.transactions(1_000 * report.elements)
     batch = max(1, rows.height // 100)
     table, wrong = [], 0
     for view in ("outer join with time", "full outer join with time", "balance", "total"):
