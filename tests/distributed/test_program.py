@@ -81,6 +81,11 @@ def _helped(v: pa.Array) -> pa.Array:
     return pc.add(_doubled(2)(v), _OFFSET)
 
 
+def _helped_one_by_one(v: pa.Array) -> pa.Array:
+    """The same within a comprehension, which is code of its own."""
+    return pa.array([each + _OFFSET for each in v.to_pylist()])
+
+
 def test_another_function_of_the_same_name_is_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was said with the old one could not be taken back with the new one."""
 
@@ -91,9 +96,10 @@ def test_another_function_of_the_same_name_is_another_plan(monkeypatch: pytest.M
     assert fingerprint(_doubled(2)) != fingerprint(_doubled(3))
     assert fingerprint(lambda v: pc.add(v, 1)) != fingerprint(lambda v: pc.add(v, 2))
     assert fingerprint(partial(_helped)) == fingerprint(partial(_helped))
-    before = fingerprint(_helped)
+    before, within = fingerprint(_helped), fingerprint(_helped_one_by_one)
     monkeypatch.setitem(globals(), "_OFFSET", 2.0)
     assert fingerprint(_helped) != before
+    assert fingerprint(_helped_one_by_one) != within
     monkeypatch.setitem(globals(), "_OFFSET", 1.0)
     assert fingerprint(_helped) == before
     monkeypatch.setitem(globals(), "_doubled", lambda factor: lambda v: v)

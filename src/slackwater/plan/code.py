@@ -4,13 +4,14 @@ What a query has said it takes back by saying the same again, and what it rememb
 in. So who goes on with another function says things that nobody has heard. Two functions are the same
 here if their compiled code is, with the values that they have taken in: defaults, what they enclose, and
 constants and functions of their own module that they name. What other modules do is not looked at, nor
-objects that are no plain values; comments, docstrings and places in a file do not count.
+objects that are no plain values; comments, its docstring and its place in a file do not count.
 
 Compiled code is another one for each Python, so a digest is good for one version of it.
 """
 
 from __future__ import annotations
 
+import dis
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -78,12 +79,20 @@ def _told_of_function(function: FunctionType, seen: set[int]) -> Iterator[str]:
         except ValueError:
             enclosed = None  # not there yet: the function is part of what it encloses
         yield from _told(enclosed, seen)
-    for name in code.co_names:
+    for name in dict.fromkeys(_globals_of(code)):
         named = function.__globals__.get(name)
         is_own = isinstance(named, FunctionType) and named.__module__ == function.__module__
         if is_own or isinstance(named, (*_PLAIN[:-2], tuple, frozenset)):
             yield name
             yield from _told(named, seen)
+
+
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """The names that it looks up in its module, also within comprehensions and lambdas."""
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _globals_of(const)
 
 
 def _told_of_code(code: CodeType, seen: set[int]) -> Iterator[str]:
